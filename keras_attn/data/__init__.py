@@ -1,0 +1,21 @@
+"""Parallel text: files checked and read, and batches for training."""
+
+from keras_attn.data.corpus import CorpusError, ParallelCorpus, read_lines
+from keras_attn.data.pipeline import (
+    EpochSeed,
+    PipelineSummary,
+    TrainingDataset,
+    evaluation_dataset,
+    training_dataset,
+)
+
+__all__ = [
+    "CorpusError",
+    "EpochSeed",
+    "ParallelCorpus",
+    "PipelineSummary",
+    "TrainingDataset",
+    "evaluation_dataset",
+    "read_lines",
+    "training_dataset",
+]

@@ -1,0 +1,257 @@
+"""Beam search."""
+
+from typing import Any, NamedTuple
+
+from keras import ops, tree
+
+from keras_attn import backend
+from keras_attn.checks import check_positive
+from keras_attn.decoding.result import (
+    EOS_ID,
+    IMPOSSIBLE,
+    SearchResult,
+    allowed_log_probs,
+    check_search,
+    first_step,
+    length_penalty_of,
+    write,
+)
+
+
+class Finished(NamedTuple):
+    """The K best hypotheses that ended in </s>, best first; all `[B, K]`."""
+
+    scores: Any
+    lengths: Any  # without </s>
+    beams: Any  # the open hypothesis that </s> closed
+
+
+class History(NamedTuple):
+    """What every step chose, for tracing hypotheses back: `[max_length, B, K, ...]`."""
+
+    tokens: Any
+    parents: Any  # the open hypothesis each one continues
+    weights: Any  # of the parents
+
+
+def beam_search(
+    step,
+    state,
+    *,
+    batch_size,
+    beam_width: int,
+    max_length: int,
+    length_penalty: float = 0.0,
+    n_best: int | None = None,
+) -> SearchResult:
+    """Keep the `beam_width` most probable hypotheses at every position.
+
+    A hypothesis that emits </s> leaves the beam and is kept with its score,
+    log-probability / ((5 + n) / 6)^length_penalty with n its length counting </s>
+    (Wu et al. 2016), by which hypotheses of different length are compared. The search of
+    a sentence is over when no open hypothesis can still enter its `n_best` finished
+    ones. Finished hypotheses rank before unfinished ones. <pad> and <s> are never
+    emitted.
+
+    The search repeats `state` for the hypotheses and re-orders it itself. A tensor of
+    the state that `step` hands back untouched (the memory, the keys) is the same for
+    all hypotheses of a sentence and is not re-ordered.
+
+    Args:
+        step: `(token_ids [N], state) -> (logits [N, V], weights [N, S], state)`, a pure
+            function, N = B * beam_width with the hypotheses of a sentence side by side.
+        state: the state before <s>: a nest of tensors whose first axis is the batch.
+        batch_size: B, a number or a scalar tensor.
+        beam_width: K, hypotheses kept; at most the tokens that can be emitted.
+        max_length: the most tokens emitted, </s> among them.
+        length_penalty: exponent alpha of at least 0; 0 compares log-probabilities, and
+            the larger it is the longer the translations.
+        n_best: how many hypotheses have to be final, the best ones; all by default. With
+            fewer the search may stop earlier, and those after the `n_best` first are
+            then what was found so far.
+
+    Returns:
+        A `SearchResult` with K = `beam_width`, best first.
+
+    Raises:
+        ValueError: for an argument out of range.
+    """
+    check_search(max_length, length_penalty)
+    check_positive("beam_width", beam_width)
+    n_best = beam_width if n_best is None else check_positive("n_best", n_best)
+    if n_best > beam_width:
+        raise ValueError(
+            "Invalid value for argument `n_best`. Expected at most the beam width, "
+            f"{beam_width}. Received: n_best={n_best}"
+        )
+    rows = batch_size * beam_width
+    state = tree.map_structure(lambda x: ops.repeat(x, beam_width, axis=0), state)
+    logits, weights, state = first_step(step, state, rows)
+    _check_vocabulary(beam_width, logits.shape[-1])
+
+    shape = (batch_size, beam_width)
+    # The hypotheses of a sentence are still one and the same: only one may be continued.
+    first = ops.arange(beam_width) == 0
+    log_probs = ops.where(first, 0.0, IMPOSSIBLE) + ops.zeros(shape)
+    finished = Finished(
+        scores=ops.full(shape, IMPOSSIBLE, dtype="float32"),
+        lengths=ops.zeros(shape, dtype="int32"),
+        beams=ops.zeros(shape, dtype="int32"),
+    )
+    history = History(
+        tokens=ops.zeros((max_length, *shape), dtype="int32"),
+        parents=ops.zeros((max_length, *shape), dtype="int32"),
+        weights=ops.zeros((max_length, *ops.shape(weights)), dtype="float32"),
+    )
+
+    def choose(t, logits, weights, old_state, state, log_probs, finished, history):
+        log_probs, parents, tokens, finished = _extend(
+            t, logits, log_probs, finished, length_penalty
+        )
+        history = History(
+            tokens=write(history.tokens, t, tokens),
+            parents=write(history.parents, t, parents),
+            weights=write(history.weights, t, weights),
+        )
+        state = _reorder(old_state, state, _flat(parents))
+        return t + 1, ops.reshape(tokens, (-1,)), state, log_probs, finished, history
+
+    def body(t, tokens, state, log_probs, finished, history):
+        logits, weights, new_state = step(tokens, state)
+        weights = ops.cast(weights, "float32")
+        return choose(
+            t, logits, weights, state, new_state, log_probs, finished, history
+        )
+
+    def unsettled(t, tokens, state, log_probs, finished, history):
+        # Log-probabilities only fall, so this is the most the best one can still reach.
+        reachable = log_probs[:, 0] / length_penalty_of(max_length, length_penalty)
+        settled = finished.scores[:, n_best - 1] >= reachable
+        return ops.logical_and(t < max_length, ops.logical_not(ops.all(settled)))
+
+    start = ops.convert_to_tensor(0, dtype="int32")
+    # The first step's input state is not at hand here, but all its rows are equal.
+    loop = choose(start, logits, weights, state, state, log_probs, finished, history)
+    steps, _, _, log_probs, finished, history = ops.while_loop(
+        unsettled, body, loop, maximum_iterations=max_length
+    )
+    return _collect(steps, log_probs, finished, history, length_penalty)
+
+
+def _check_vocabulary(beam_width, vocabulary_size):
+    emittable = vocabulary_size - 2  # all but <pad> and <s>
+    if beam_width > emittable:
+        raise ValueError(
+            "Invalid value for argument `beam_width`. Expected at most the number of "
+            f"tokens that can be emitted, {emittable} of a vocabulary of "
+            f"{vocabulary_size}. Received: beam_width={beam_width}"
+        )
+
+
+def _extend(t, logits, log_probs, finished, length_penalty):
+    """The best continuations of the open hypotheses; those that end join `finished`."""
+    beam_width, vocabulary_size = log_probs.shape[1], logits.shape[-1]
+    # [B, K * V]
+    scores = ops.reshape(log_probs, (-1, 1)) + allowed_log_probs(logits)
+    scores = ops.reshape(scores, (-1, beam_width * vocabulary_size))
+    # At most K of the best 2 K end here, so that K remain open.
+    scores, index = ops.top_k(scores, 2 * beam_width)
+    index = ops.cast(index, "int32")
+    parents, tokens = index // vocabulary_size, index % vocabulary_size
+    ends = ops.equal(tokens, EOS_ID)
+
+    possible = ops.logical_and(ends, scores > IMPOSSIBLE / 2)
+    ended = scores / length_penalty_of(t + 1, length_penalty)
+    ended = ops.where(possible, ended, IMPOSSIBLE)
+    merged = Finished(
+        scores=ops.concatenate([finished.scores, ended], axis=1),
+        lengths=ops.concatenate(
+            [finished.lengths, ops.full_like(parents, 0) + t], axis=1
+        ),
+        beams=ops.concatenate([finished.beams, parents], axis=1),
+    )
+    best, order = ops.top_k(merged.scores, beam_width)
+    finished = Finished(best, _pick(merged.lengths, order), _pick(merged.beams, order))
+
+    log_probs, order = ops.top_k(ops.where(ends, IMPOSSIBLE, scores), beam_width)
+    return log_probs, _pick(parents, order), _pick(tokens, order), finished
+
+
+def _reorder(old_state, state, rows):
+    # A tensor that the step did not touch is the same for all beams of a sentence.
+    return tree.map_structure(
+        lambda old, new: new if new is old else ops.take(new, rows, axis=0),
+        old_state,
+        state,
+    )
+
+
+def _collect(steps, log_probs, finished, history, length_penalty):
+    """Finished hypotheses first, unfinished ones in the slots that remain."""
+    beam_width = log_probs.shape[1]
+    slots = ops.arange(beam_width, dtype="int32")[None]
+    is_finished = finished.scores > IMPOSSIBLE / 2
+    count = ops.sum(ops.cast(is_finished, "int32"), axis=1, keepdims=True)
+    is_open = log_probs > IMPOSSIBLE / 2
+    rank = ops.maximum(slots - count, 0)
+
+    open_scores = log_probs / length_penalty_of(steps, length_penalty)
+    open_scores = ops.where(is_open, open_scores, float("-inf"))
+    open_lengths = ops.where(is_open, steps, 0)
+    beams = ops.where(is_finished, finished.beams, rank)
+    lengths = ops.where(is_finished, finished.lengths, _pick(open_lengths, rank))
+    scores = ops.where(is_finished, finished.scores, _pick(open_scores, rank))
+
+    path, parents = _trace(history.parents, beams, lengths)
+    max_length = ops.shape(path)[0]
+    inside = ops.arange(max_length, dtype="int32")[:, None, None] < lengths[None]
+    ids = ops.where(inside, ops.take_along_axis(history.tokens, path, axis=2), 0)
+    # [T * B * K, S], rows in the order of the steps' parents
+    width = ops.shape(history.weights)[-1]
+    rows = ops.take(
+        ops.reshape(history.weights, (-1, width)), _flat_of_time(parents), axis=0
+    )
+    attention = ops.reshape(rows, (*ops.shape(path), width))
+    attention = ops.where(inside[..., None], attention, 0.0)
+    return SearchResult(
+        ids=ops.transpose(ids, (1, 2, 0)),
+        lengths=lengths,
+        scores=scores,
+        attention=ops.transpose(attention, (1, 2, 0, 3)),
+    )
+
+
+def _trace(parents, beams, lengths):
+    """Follow the back pointers from the hypotheses' last tokens.
+
+    Returns:
+        `[T, B, K]`: the beam that held each hypothesis after each step, and that beam's
+        parent. Beyond the length they mean nothing.
+    """
+    times = ops.arange(ops.shape(parents)[0], dtype="int32")
+
+    def back(beam, x):
+        t, parent = x
+        parent = ops.take_along_axis(parent, beam, axis=1)
+        return ops.where(t < lengths, parent, beam), (beam, parent)
+
+    xs = (ops.flip(times, 0), ops.flip(parents, 0))
+    _, (path, parents) = backend.scan(back, beams, xs, ("int32", "int32"))
+    return ops.flip(path, 0), ops.flip(parents, 0)
+
+
+def _pick(x, order):
+    return ops.take_along_axis(x, ops.cast(order, "int32"), axis=1)
+
+
+def _flat(beams):
+    """`[B, K]` beam numbers as row numbers of `[B * K, ...]`: `[B * K]`."""
+    batch_size, beam_width = ops.shape(beams)
+    offset = ops.arange(batch_size, dtype="int32")[:, None] * beam_width
+    return ops.reshape(offset + beams, (-1,))
+
+
+def _flat_of_time(beams):
+    """`[T, B, K]` beam numbers as row numbers of `[T * B * K, ...]`."""
+    steps, batch_size, beam_width = ops.shape(beams)
+    return _flat(ops.reshape(beams, (steps * batch_size, beam_width)))

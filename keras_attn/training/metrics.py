@@ -1,0 +1,62 @@
+"""Token metrics that ignore padding."""
+
+import keras
+from keras import ops
+
+from keras_attn.training.losses import real_tokens, token_cross_entropy
+
+
+class _TokenMean(keras.metrics.Metric):
+    """Mean of a value per real token over all batches seen."""
+
+    def __init__(self, name=None, dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        self.total = self.add_weight(name="total", initializer="zeros")
+        self.tokens = self.add_weight(name="tokens", initializer="zeros")
+
+    def values(self, y_true, y_pred):
+        """The value of every position, `[B, T]`."""
+        raise NotImplementedError
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        y_true = ops.convert_to_tensor(y_true)
+        real = real_tokens(y_true)
+        values = ops.cast(self.values(y_true, y_pred), "float32")
+        self.total.assign_add(ops.cast(ops.sum(values * real), self.total.dtype))
+        self.tokens.assign_add(ops.cast(ops.sum(real), self.tokens.dtype))
+
+    def result(self):
+        return self.total / ops.maximum(self.tokens, 1)
+
+
+@keras.saving.register_keras_serializable("keras_attn")
+class TokenAccuracy(_TokenMean):
+    """Share of the real tokens (label not 0) whose logit is the largest.
+
+    Args of `update_state`: y_true int `[B, T]`, y_pred logits `[B, T, V]`; a sample
+    weight is ignored.
+    """
+
+    def __init__(self, name="token_accuracy", dtype=None):
+        super().__init__(name, dtype)
+
+    def values(self, y_true, y_pred):
+        return ops.equal(ops.argmax(y_pred, axis=-1), ops.cast(y_true, "int64"))
+
+
+@keras.saving.register_keras_serializable("keras_attn")
+class Perplexity(_TokenMean):
+    """exp of the mean cross-entropy, in nats and without label smoothing, per real token.
+
+    Args of `update_state`: y_true int `[B, T]`, y_pred logits `[B, T, V]`; a sample
+    weight is ignored.
+    """
+
+    def __init__(self, name="perplexity", dtype=None):
+        super().__init__(name, dtype)
+
+    def values(self, y_true, y_pred):
+        return token_cross_entropy(y_true, y_pred)
+
+    def result(self):
+        return ops.exp(super().result())

@@ -1,0 +1,1 @@
+"""An embedded server that speaks TensorFlow Serving's protocol, and its client."""

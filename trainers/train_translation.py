@@ -1,0 +1,393 @@
+"""Train a sequence-to-sequence model from parallel text.
+
+    python -m trainers.train_translation --train_source=train.de --train_target=train.en \\
+        --valid_source=valid.de --valid_target=valid.en --model_dir=runs/de-en
+
+Writes to MODEL_DIR: the best model by dev BLEU and its tokenizers, as
+`keras_attn.Translator.load` reads them; `logs/` for TensorBoard; and `checkpoints/`. The
+same command resumes a run that was interrupted, and does nothing for one that is done.
+"""
+
+import json
+import pathlib
+import sys
+import time
+
+import keras
+from absl import flags
+
+from keras_attn import Translator, files
+from keras_attn.data import (
+    EpochSeed,
+    ParallelCorpus,
+    evaluation_dataset,
+    training_dataset,
+)
+from keras_attn.models import AttentionSeq2Seq
+from keras_attn.models.seq2seq import ATTENTIONS, BRIDGES
+from keras_attn.text import (
+    CharacterTokenizer,
+    SentencePieceTokenizer,
+    WordTokenizer,
+    load_tokenizer,
+)
+from keras_attn.training import (
+    MaskedCrossEntropy,
+    Perplexity,
+    TokenAccuracy,
+    TrainingState,
+    ValidationBLEU,
+    make_schedule,
+)
+from keras_attn.training.schedules import SCHEDULES
+from trainers import flags as common
+
+FLAGS = flags.FLAGS
+
+TOKENIZERS = {
+    "sentencepiece": SentencePieceTokenizer,
+    "word": WordTokenizer,
+    "character": CharacterTokenizer,
+}
+
+# Flags that do not change what is trained, and so may differ when a run is resumed.
+FREE_FLAGS = ("model_dir", "tensorboard", "valid_batch_size")
+
+
+def define_flags() -> None:
+    common.define_model_dir("Directory of the run; made when missing.")
+    for split in ("train", "valid"):
+        flags.DEFINE_string(
+            f"{split}_source", None, f"Source side of the {split} set, one text a line."
+        )
+        flags.DEFINE_string(f"{split}_target", None, f"Target side of the {split} set.")
+        flags.DEFINE_string(
+            f"{split}_tsv",
+            None,
+            f"The {split} set as one file of source<TAB>target lines, in place of "
+            f"--{split}_source and --{split}_target. All files may be gzip (.gz).",
+        )
+    for side in ("source", "target"):
+        flags.DEFINE_enum(
+            f"{side}_tokenizer",
+            "sentencepiece",
+            list(TOKENIZERS),
+            f"How {side} text is cut into tokens.",
+        )
+        flags.DEFINE_integer(
+            f"{side}_vocabulary_size",
+            8000,
+            f"Number of {side} tokens, the 4 special ones among them. 0 takes every word "
+            "or character of the training text.",
+            lower_bound=0,
+        )
+        flags.DEFINE_integer(
+            f"max_{side}_length",
+            100,
+            f"Training pairs with more {side} tokens than this are left out. Longer "
+            "source texts are cut when translating.",
+            lower_bound=2,
+        )
+    _define_model_flags()
+    _define_training_flags()
+
+
+def _define_model_flags():
+    flags.DEFINE_enum("rnn", "gru", ["gru", "lstm"], "Kind of the recurrent cells.")
+    flags.DEFINE_enum(
+        "attention", "bahdanau", [*ATTENTIONS, "none"], "Attention mechanism, or none."
+    )
+    flags.DEFINE_enum(
+        "attend",
+        "before",
+        ["before", "after"],
+        "Whether the decoder attends before its step (Bahdanau) or after it (Luong).",
+    )
+    flags.DEFINE_bool(
+        "input_feeding",
+        False,
+        "Feed the readout to the next step (with --attend=after).",
+    )
+    flags.DEFINE_bool("bidirectional", True, "Read the source in both directions.")
+    flags.DEFINE_bool(
+        "reset_after", True, "GRU: apply the reset gate after the recurrent product."
+    )
+    flags.DEFINE_enum(
+        "bridge",
+        "dense",
+        list(BRIDGES),
+        "How the decoder's first state comes from the encoder's last.",
+    )
+    for name, value, text in (
+        ("embedding_dim", 256, "Width of the embeddings."),
+        ("encoder_units", 256, "Width of the encoder, per direction."),
+        ("decoder_units", 256, "Width of the decoder."),
+        ("encoder_layers", 1, "Encoder layers."),
+        ("decoder_layers", 1, "Decoder layers."),
+        ("readout_units", None, "Width of the readout; --decoder_units by default."),
+    ):
+        flags.DEFINE_integer(name, value, text, lower_bound=1)
+    flags.DEFINE_float(
+        "dropout",
+        0.2,
+        "Dropout rate on embeddings, memory and readout and between layers, unless a "
+        "flag of its own says otherwise.",
+        lower_bound=0.0,
+        upper_bound=0.99,
+    )
+    for place in ("embedding", "memory", "readout"):
+        flags.DEFINE_float(
+            f"{place}_dropout",
+            None,
+            f"Dropout rate on the {place}; --dropout by default.",
+            lower_bound=0.0,
+            upper_bound=0.99,
+        )
+
+
+def _define_training_flags():
+    flags.DEFINE_integer("epochs", 20, "Passes over the training set.", lower_bound=1)
+    flags.DEFINE_integer("batch_size", 64, "Sentences a step.", lower_bound=1)
+    flags.DEFINE_float(
+        "learning_rate", 1e-3, "Largest learning rate of Adam.", lower_bound=0.0
+    )
+    flags.DEFINE_enum("schedule", "cosine", list(SCHEDULES), "Learning-rate schedule.")
+    flags.DEFINE_integer(
+        "warmup_steps",
+        500,
+        "Steps of linear warm-up (not for constant).",
+        lower_bound=0,
+    )
+    flags.DEFINE_float(
+        "label_smoothing", 0.1, "Label smoothing.", lower_bound=0.0, upper_bound=0.99
+    )
+    flags.DEFINE_float(
+        "clip_norm", 1.0, "Largest norm of the gradient; 0 = any.", lower_bound=0.0
+    )
+    flags.DEFINE_integer(
+        "patience",
+        None,
+        "Stop after this many epochs without a better dev BLEU; never by default.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "valid_beam_width", 1, "Beam width of the dev decoding.", lower_bound=1
+    )
+    flags.DEFINE_integer(
+        "valid_batch_size", 64, "Sentences a batch of the dev decoding.", lower_bound=1
+    )
+    flags.DEFINE_string(
+        "bleu_tokenize",
+        "13a",
+        "sacreBLEU's tokenizer for the dev BLEU; none for tokenized text.",
+    )
+    flags.DEFINE_integer("seed", 0, "Seed of weights, dropout and shuffling.")
+    flags.DEFINE_enum(
+        "dtype_policy",
+        "float32",
+        ["float32", "mixed_bfloat16", "mixed_float16"],
+        "Precision of the computation; weights are float32.",
+    )
+    flags.DEFINE_bool("tensorboard", True, "Write TensorBoard logs to MODEL_DIR/logs.")
+
+
+def read_corpus(split: str) -> ParallelCorpus:
+    """The corpus that the flags of "train" or "valid" name."""
+    source, target, tsv = (
+        getattr(FLAGS, f"{split}_{part}") for part in ("source", "target", "tsv")
+    )
+    if tsv and not (source or target):
+        return ParallelCorpus.from_tsv(tsv)
+    if source and target and not tsv:
+        return ParallelCorpus.from_files(source, target)
+    raise ValueError(
+        f"Expected either --{split}_source and --{split}_target, or --{split}_tsv. "
+        f"Received: --{split}_source={source} --{split}_target={target} "
+        f"--{split}_tsv={tsv}"
+    )
+
+
+def run_options() -> dict:
+    """The flags that define the run, as JSON values."""
+    module_flags = FLAGS.get_flags_for_module(sys.modules[define_flags.__module__])
+    module_flags += FLAGS.get_flags_for_module(common.__name__)
+    return {f.name: f.value for f in module_flags if f.name not in FREE_FLAGS}
+
+
+def claim_model_dir(model_dir: pathlib.Path) -> None:
+    """Write the run's options, or check that they are those of the run to resume.
+
+    Raises:
+        ValueError: the directory holds something else.
+    """
+    path, options = model_dir / "checkpoints" / "options.json", run_options()
+    if not path.exists():
+        if (model_dir / "model.keras").exists() or (model_dir / "config.json").exists():
+            raise ValueError(
+                f"{model_dir} holds a model that is no run of this script. Choose "
+                "another --model_dir; nothing was changed."
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_text_atomically(path, json.dumps(options, indent=1) + "\n")
+        return
+    try:
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"Corrupt file {path}: {error}") from error
+    differing = sorted(
+        name for name in {*options, *earlier} if options.get(name) != earlier.get(name)
+    )
+    if differing:
+        lines = (
+            f"\n  --{n}: {earlier.get(n)} there, {options.get(n)} here"
+            for n in differing
+        )
+        raise ValueError(
+            f"{model_dir} holds a run with other flags. Choose another --model_dir, or "
+            f"the same flags to resume it.{''.join(lines)}"
+        )
+
+
+def make_tokenizer(side: str, corpus: ParallelCorpus, directory: pathlib.Path):
+    """The saved tokenizer of a run that is resumed, or a newly trained one."""
+    path = directory / "tokenizers" / side
+    if (path / "tokenizer.json").exists():
+        return load_tokenizer(path)
+    lines = corpus.sources() if side == "source" else corpus.targets()
+    kind = getattr(FLAGS, f"{side}_tokenizer")
+    size = getattr(FLAGS, f"{side}_vocabulary_size") or None
+    if size is None and kind == "sentencepiece":
+        raise ValueError(
+            f"--{side}_vocabulary_size=0 takes every word or character; SentencePiece "
+            "needs a number."
+        )
+    try:
+        tokenizer = TOKENIZERS[kind].train(lines, size)
+    except ValueError as error:
+        raise ValueError(f"--{side}_vocabulary_size: {error}") from error
+    tokenizer.save(path)
+    return tokenizer
+
+
+def make_model(source_tokenizer, target_tokenizer) -> AttentionSeq2Seq:
+    names = (
+        "embedding_dim encoder_units decoder_units rnn encoder_layers decoder_layers "
+        "bidirectional attend input_feeding readout_units bridge reset_after dropout "
+        "embedding_dropout memory_dropout readout_dropout"
+    ).split()
+    options = {name: getattr(FLAGS, name) for name in names}
+    options["attention"] = None if FLAGS.attention == "none" else FLAGS.attention
+    return AttentionSeq2Seq(
+        source_tokenizer.vocabulary_size,
+        target_tokenizer.vocabulary_size,
+        dtype=FLAGS.dtype_policy,
+        **options,
+    )
+
+
+def compile_model(model, total_steps: int) -> None:
+    rate = make_schedule(
+        FLAGS.schedule, FLAGS.learning_rate, FLAGS.warmup_steps, total_steps
+    )
+    model.compile(
+        keras.optimizers.Adam(rate, global_clipnorm=FLAGS.clip_norm or None),
+        MaskedCrossEntropy(FLAGS.label_smoothing),
+        metrics=[TokenAccuracy(), Perplexity()],
+        # Every bucket of lengths would be compiled anew.
+        jit_compile=False,
+    )
+
+
+def main() -> None:
+    keras.utils.set_random_seed(FLAGS.seed)
+    model_dir = pathlib.Path(FLAGS.model_dir)
+    train, valid = read_corpus("train"), read_corpus("valid")
+    claim_model_dir(model_dir)
+    source = make_tokenizer("source", train, model_dir)
+    target = make_tokenizer("target", train, model_dir)
+    model = make_model(source, target)
+    translator = Translator(model, source, target, FLAGS.max_source_length)
+    lengths = {
+        "max_source_length": FLAGS.max_source_length,
+        "max_target_length": FLAGS.max_target_length,
+    }
+    dataset = training_dataset(
+        train, source, target, batch_size=FLAGS.batch_size, seed=FLAGS.seed, **lengths
+    )
+    print(_describe(dataset.summary))
+    print(
+        f"{model.count_params():,} parameters; source vocabulary "
+        f"{source.vocabulary_size}, target vocabulary {target.vocabulary_size}"
+    )
+    compile_model(model, FLAGS.epochs * dataset.summary.batches)
+
+    def translate(texts):
+        translations = translator.translate(
+            texts,
+            beam_width=FLAGS.valid_beam_width,
+            max_length=FLAGS.max_target_length,
+            batch_size=FLAGS.valid_batch_size,
+        )
+        return [translation.text for translation in translations]
+
+    bleu = ValidationBLEU(
+        translate,
+        list(valid.sources()),
+        list(valid.targets()),
+        save_best=lambda: translator.save(model_dir),
+        patience=FLAGS.patience,
+        tokenize=FLAGS.bleu_tokenize,
+    )
+    state = TrainingState(model_dir / "checkpoints", bleu)
+    epochs_done = state.restore(model)
+    if epochs_done >= FLAGS.epochs or state.stopped:
+        print(f"Nothing to do: {epochs_done} epochs are done. Best dev {_best(bleu)}.")
+        return
+    if epochs_done:
+        print(f"Resuming after {epochs_done} epochs. Best dev so far {_best(bleu)}.")
+    callbacks = [EpochSeed(dataset), bleu]
+    if FLAGS.tensorboard:
+        callbacks.append(
+            keras.callbacks.TensorBoard(
+                model_dir / "logs", write_graph=False, update_freq=100
+            )
+        )
+    start = time.monotonic()
+    model.fit(
+        dataset.dataset,
+        epochs=FLAGS.epochs,
+        initial_epoch=epochs_done,
+        validation_data=evaluation_dataset(
+            valid, source, target, batch_size=FLAGS.batch_size, **lengths
+        ),
+        callbacks=[*callbacks, state],
+    )
+    minutes = (time.monotonic() - start) / 60
+    print(
+        f"Best dev {_best(bleu)}; {minutes:.1f} minutes, {bleu.seconds / 60:.1f} of them "
+        f"dev decoding. The model is in {model_dir}."
+    )
+
+
+def _describe(summary) -> str:
+    text = (
+        f"Training on {summary.kept:,} of {summary.pairs:,} pairs, "
+        f"{summary.target_tokens:,} target tokens in {summary.batches:,} batches"
+    )
+    if summary.kept < summary.pairs:
+        text += (
+            f"; left out: {summary.dropped_empty:,} with an empty side, "
+            f"{summary.dropped_long:,} longer than --max_source_length="
+            f"{FLAGS.max_source_length} or --max_target_length="
+            f"{FLAGS.max_target_length}"
+        )
+    return text
+
+
+def _best(bleu: ValidationBLEU) -> str:
+    return f"BLEU {bleu.best:.2f} (epoch {bleu.best_epoch + 1})"
+
+
+if __name__ == "__main__":
+    define_flags()
+    common.run(main)
