@@ -1,44 +1,18 @@
 """Model and tokenizers as one thing: what the scripts, the export and users call."""
 
-import dataclasses
-import json
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_attn import files
+from keras_attn import files, model_dir
 from keras_attn.checks import check_positive
 from keras_attn.models import AttentionSeq2Seq
 from keras_attn.text import Tokenizer, load_tokenizer
-
-FORMAT_VERSION = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Translation:
-    """One translation of one text.
-
-    Attributes:
-        text: the translation.
-        tokens: its T target tokens, without <s> and </s>.
-        source_tokens: the S source tokens the model read, </s> last; none for a text of
-            white space only.
-        attention: float32 `[T, S]`, row t what the model looked at when it chose token
-            t; None for a model without attention.
-        score: log-probability with </s>, in nats, divided by the length penalty.
-        truncated: whether the text was longer than the model's maximum and was cut.
-    """
-
-    text: str
-    tokens: list[str]
-    source_tokens: list[str]
-    attention: np.ndarray | None
-    score: float
-    truncated: bool
+from keras_attn.translation import Translation, translations_of
 
 
 class Translator:
@@ -48,10 +22,13 @@ class Translator:
     longer than `max_source_length` tokens is cut there, and the translation says so.
 
     Args:
-        model: an `AttentionSeq2Seq`, or a model with its `search` method.
+        model: an `AttentionSeq2Seq`.
         source_tokenizer: the tokenizer of the texts.
         target_tokenizer: the tokenizer of the translations.
         max_source_length: the most source tokens read, </s> among them.
+
+    Raises:
+        ValueError: a tokenizer has more or fewer tokens than the model.
 
     Example:
 
@@ -71,6 +48,11 @@ class Translator:
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.max_source_length = check_positive("max_source_length", max_source_length)
+        for side, tokenizer in (
+            ("source", source_tokenizer),
+            ("target", target_tokenizer),
+        ):
+            _check_vocabulary(side, model, tokenizer)
         self._compiled: dict = {}
 
     def encode(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -226,7 +208,7 @@ class Translator:
             rows = [texts[i].encode("utf-8", "surrogateescape") for i in batch]
             answer = {k: v.numpy() for k, v in decode(tf.constant(rows)).items()}
             for row, i in enumerate(batch):
-                translations[i] = _hypotheses(answer, row)
+                translations[i] = translations_of(answer, row)
             if progress is not None:
                 progress(start + len(batch))
         return translations
@@ -241,17 +223,11 @@ class Translator:
         directory.mkdir(parents=True, exist_ok=True)
         self.source_tokenizer.save(directory / "tokenizers" / "source")
         self.target_tokenizer.save(directory / "tokenizers" / "target")
-        config = {
-            "format_version": FORMAT_VERSION,
-            "max_source_length": self.max_source_length,
-        }
-        files.write_text_atomically(
-            directory / "config.json", json.dumps(config, indent=1) + "\n"
-        )
+        model_dir.write_config(directory, self.max_source_length)
         self.save_model(directory)
 
     def save_model(self, directory: str | os.PathLike) -> None:
-        """Replace `model.keras` of a saved translator, without the optimizer's state."""
+        """Replace `model.keras` of a saved translator; the optimizer is left out."""
         bare = type(self.model).from_config(self.model.get_config())
         bare.set_weights(self.model.get_weights())
         files.write_atomically(pathlib.Path(directory) / "model.keras", bare.save)
@@ -268,27 +244,16 @@ class Translator:
             ValueError: a file is corrupt or of another format version.
         """
         directory = pathlib.Path(directory)
-        config = _read_config(directory)
-        path = directory / "model.keras"
-        if not path.exists():
-            raise FileNotFoundError(
-                f"Model file not found: {path}. {directory} holds a run that has saved "
-                "no model yet; let its training finish an epoch."
-            )
+        config = model_dir.read_config(directory)
         source, target = (
             load_tokenizer(directory / "tokenizers" / side)
             for side in ("source", "target")
         )
-        try:
-            model = keras.saving.load_model(path, compile=False)
-        except Exception as error:
-            raise ValueError(
-                f"Corrupt or foreign model file {path}: {error}"
-            ) from error
+        model = model_dir.read_model(directory)
         if not isinstance(model, AttentionSeq2Seq):
             raise ValueError(
-                f"Invalid model file {path}. Expected an AttentionSeq2Seq. Received: "
-                f"{type(model).__name__}"
+                f"Invalid model file in {directory}. Expected an AttentionSeq2Seq. "
+                f"Received: {type(model).__name__}"
             )
         return cls(model, source, target, config["max_source_length"])
 
@@ -312,51 +277,10 @@ class Translator:
         )
 
 
-def _hypotheses(answer, row) -> list[Translation]:
-    """The translations of one row of `decode`'s answer; slots left empty are dropped."""
-    source_length = answer["source_lengths"][row]
-    source_tokens = _strings(answer["source_tokens"][row, :source_length])
-    translations = []
-    for k, score in enumerate(answer["score"][row]):
-        if score == -np.inf:
-            continue
-        length = answer["lengths"][row, k]
-        attention = None
-        if "attention" in answer:
-            attention = answer["attention"][row, k, :length, :source_length].copy()
-        translations.append(
-            Translation(
-                text=answer["text"][row, k].decode("utf-8"),
-                tokens=_strings(answer["tokens"][row, k, :length]),
-                source_tokens=source_tokens,
-                attention=attention,
-                score=float(score),
-                truncated=bool(answer["source_truncated"][row]),
-            )
-        )
-    return translations
-
-
-def _strings(tokens: Sequence[bytes]) -> list[str]:
-    return [token.decode("utf-8") for token in tokens]
-
-
-def _read_config(directory: pathlib.Path) -> dict:
-    path = directory / "config.json"
-    if not path.exists():
-        raise FileNotFoundError(
-            f"Not a model directory: {directory} holds no config.json. Expected the "
-            "--model_dir of a training run, or what Translator.save wrote."
-        )
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        version, _ = config["format_version"], config["max_source_length"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"Corrupt file {path}: {error!r}") from error
-    if version != FORMAT_VERSION:
+def _check_vocabulary(side, model, tokenizer):
+    expected = getattr(model, f"{side}_embedding").input_dim
+    if tokenizer.vocabulary_size != expected:
         raise ValueError(
-            f"Unsupported model directory {directory}. Expected format version "
-            f"{FORMAT_VERSION}. Received: {version!r}, written by another version of "
-            "keras_attn."
+            f"The {side} tokenizer does not fit the model. Expected a vocabulary of "
+            f"{expected} tokens. Received: {tokenizer.vocabulary_size}"
         )
-    return config

@@ -1,17 +1,20 @@
 """Train a sequence-to-sequence model from parallel text.
 
-    python -m trainers.train_translation --train_source=train.de --train_target=train.en \\
+    python -m trainers.train_translation \\
+        --train_source=train.de --train_target=train.en \\
         --valid_source=valid.de --valid_target=valid.en --model_dir=runs/de-en
 
 Writes to MODEL_DIR: the best model by dev BLEU and its tokenizers, as
-`keras_attn.Translator.load` reads them; `logs/` for TensorBoard; and `checkpoints/`. The
-same command resumes a run that was interrupted, and does nothing for one that is done.
+`keras_attn.Translator.load` reads them; `logs/` for TensorBoard; and `checkpoints/`.
+The same command resumes a run that was interrupted, and does nothing for one that is
+done.
 """
 
 import json
 import pathlib
 import sys
 import time
+from typing import Any
 
 import keras
 from absl import flags
@@ -28,6 +31,7 @@ from keras_attn.models.seq2seq import ATTENTIONS, BRIDGES
 from keras_attn.text import (
     CharacterTokenizer,
     SentencePieceTokenizer,
+    Tokenizer,
     WordTokenizer,
     load_tokenizer,
 )
@@ -44,11 +48,14 @@ from trainers import flags as common
 
 FLAGS = flags.FLAGS
 
-TOKENIZERS = {
+TOKENIZERS: dict[str, Any] = {
     "sentencepiece": SentencePieceTokenizer,
     "word": WordTokenizer,
     "character": CharacterTokenizer,
 }
+
+# The flags of a run, in its directory.
+OPTIONS = pathlib.Path("checkpoints", "options.json")
 
 # Flags that do not change what is trained, and so may differ when a run is resumed.
 FREE_FLAGS = ("model_dir", "tensorboard", "valid_batch_size")
@@ -77,8 +84,8 @@ def define_flags() -> None:
         flags.DEFINE_integer(
             f"{side}_vocabulary_size",
             8000,
-            f"Number of {side} tokens, the 4 special ones among them. 0 takes every word "
-            "or character of the training text.",
+            f"Number of {side} tokens, the 4 special ones among them. 0 takes every "
+            "word or character of the training text.",
             lower_bound=0,
         )
         flags.DEFINE_integer(
@@ -176,12 +183,17 @@ def _define_training_flags():
     flags.DEFINE_integer(
         "valid_batch_size", 64, "Sentences a batch of the dev decoding.", lower_bound=1
     )
-    flags.DEFINE_string(
-        "bleu_tokenize",
-        "13a",
-        "sacreBLEU's tokenizer for the dev BLEU; none for tokenized text.",
+    common.define_bleu_tokenize(
+        "sacreBLEU's tokenizer for the dev BLEU; none for text that is tokenized "
+        "already."
     )
-    flags.DEFINE_integer("seed", 0, "Seed of weights, dropout and shuffling.")
+    flags.DEFINE_integer(
+        "seed",
+        0,
+        "Seed of weights, dropout and shuffling.",
+        lower_bound=0,
+        upper_bound=2**31 - 1,
+    )
     flags.DEFINE_enum(
         "dtype_policy",
         "float32",
@@ -193,18 +205,7 @@ def _define_training_flags():
 
 def read_corpus(split: str) -> ParallelCorpus:
     """The corpus that the flags of "train" or "valid" name."""
-    source, target, tsv = (
-        getattr(FLAGS, f"{split}_{part}") for part in ("source", "target", "tsv")
-    )
-    if tsv and not (source or target):
-        return ParallelCorpus.from_tsv(tsv)
-    if source and target and not tsv:
-        return ParallelCorpus.from_files(source, target)
-    raise ValueError(
-        f"Expected either --{split}_source and --{split}_target, or --{split}_tsv. "
-        f"Received: --{split}_source={source} --{split}_target={target} "
-        f"--{split}_tsv={tsv}"
-    )
+    return common.read_corpus(f"{split}_source", f"{split}_target", f"{split}_tsv")
 
 
 def run_options() -> dict:
@@ -214,25 +215,25 @@ def run_options() -> dict:
     return {f.name: f.value for f in module_flags if f.name not in FREE_FLAGS}
 
 
-def claim_model_dir(model_dir: pathlib.Path) -> None:
-    """Write the run's options, or check that they are those of the run to resume.
+def find_run(model_dir: pathlib.Path) -> bool:
+    """Whether the directory holds a run to resume, which must be one of these flags.
 
     Raises:
         ValueError: the directory holds something else.
     """
-    path, options = model_dir / "checkpoints" / "options.json", run_options()
+    path, options = model_dir / OPTIONS, run_options()
+    begun = (model_dir / "checkpoints" / "latest.json").exists()
+    saved = any((model_dir / name).exists() for name in ("model.keras", "config.json"))
+    if not begun and not saved:
+        return False
     if not path.exists():
-        if (model_dir / "model.keras").exists() or (model_dir / "config.json").exists():
-            raise ValueError(
-                f"{model_dir} holds a model that is no run of this script. Choose "
-                "another --model_dir; nothing was changed."
-            )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write_text_atomically(path, json.dumps(options, indent=1) + "\n")
-        return
+        raise ValueError(
+            f"{model_dir} holds a model that is no run of this script. Choose another "
+            "--model_dir; nothing was changed."
+        )
     try:
-        earlier = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        earlier = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
         raise ValueError(f"Corrupt file {path}: {error}") from error
     differing = sorted(
         name for name in {*options, *earlier} if options.get(name) != earlier.get(name)
@@ -246,13 +247,11 @@ def claim_model_dir(model_dir: pathlib.Path) -> None:
             f"{model_dir} holds a run with other flags. Choose another --model_dir, or "
             f"the same flags to resume it.{''.join(lines)}"
         )
+    return begun
 
 
-def make_tokenizer(side: str, corpus: ParallelCorpus, directory: pathlib.Path):
-    """The saved tokenizer of a run that is resumed, or a newly trained one."""
-    path = directory / "tokenizers" / side
-    if (path / "tokenizer.json").exists():
-        return load_tokenizer(path)
+def make_tokenizer(side: str, corpus: ParallelCorpus) -> Tokenizer:
+    """A newly trained tokenizer."""
     lines = corpus.sources() if side == "source" else corpus.targets()
     kind = getattr(FLAGS, f"{side}_tokenizer")
     size = getattr(FLAGS, f"{side}_vocabulary_size") or None
@@ -262,11 +261,12 @@ def make_tokenizer(side: str, corpus: ParallelCorpus, directory: pathlib.Path):
             "needs a number."
         )
     try:
-        tokenizer = TOKENIZERS[kind].train(lines, size)
+        return TOKENIZERS[kind].train(lines, size)
     except ValueError as error:
-        raise ValueError(f"--{side}_vocabulary_size: {error}") from error
-    tokenizer.save(path)
-    return tokenizer
+        raise ValueError(
+            f"No {side} tokenizer can be trained with --{side}_tokenizer={kind} "
+            f"--{side}_vocabulary_size={size or 0}: {error}"
+        ) from error
 
 
 def make_model(source_tokenizer, target_tokenizer) -> AttentionSeq2Seq:
@@ -296,15 +296,25 @@ def compile_model(model, total_steps: int) -> None:
         # Every bucket of lengths would be compiled anew.
         jit_compile=False,
     )
+    # Variables made while a step is traced have it traced once more.
+    model.optimizer.build(model.trainable_variables)
 
 
 def main() -> None:
     keras.utils.set_random_seed(FLAGS.seed)
     model_dir = pathlib.Path(FLAGS.model_dir)
+    common.check_directory("model_dir", model_dir)
+    common.check_bleu_tokenize()
     train, valid = read_corpus("train"), read_corpus("valid")
-    claim_model_dir(model_dir)
-    source = make_tokenizer("source", train, model_dir)
-    target = make_tokenizer("target", train, model_dir)
+    if find_run(model_dir):
+        # The first epoch saved them.
+        source = load_tokenizer(model_dir / "tokenizers" / "source")
+        target = load_tokenizer(model_dir / "tokenizers" / "target")
+    else:
+        source, target = (
+            make_tokenizer("source", train),
+            make_tokenizer("target", train),
+        )
     model = make_model(source, target)
     translator = Translator(model, source, target, FLAGS.max_source_length)
     lengths = {
@@ -352,20 +362,29 @@ def main() -> None:
                 model_dir / "logs", write_graph=False, update_freq=100
             )
         )
+    validation_data = evaluation_dataset(
+        valid, source, target, batch_size=FLAGS.batch_size, **lengths
+    )
+    # Whatever is wrong with the flags or the files has been found by now.
+    (model_dir / OPTIONS).parent.mkdir(parents=True, exist_ok=True)
+    files.write_text_atomically(
+        model_dir / OPTIONS, json.dumps(run_options(), indent=1) + "\n"
+    )
     start = time.monotonic()
     model.fit(
         dataset.dataset,
+        shuffle=False,  # it is, and Keras would warn
         epochs=FLAGS.epochs,
         initial_epoch=epochs_done,
-        validation_data=evaluation_dataset(
-            valid, source, target, batch_size=FLAGS.batch_size, **lengths
-        ),
+        validation_data=validation_data,
         callbacks=[*callbacks, state],
+        # A bar on a terminal, a line an epoch in a file.
+        verbose=1 if sys.stdout.isatty() else 2,
     )
     minutes = (time.monotonic() - start) / 60
     print(
-        f"Best dev {_best(bleu)}; {minutes:.1f} minutes, {bleu.seconds / 60:.1f} of them "
-        f"dev decoding. The model is in {model_dir}."
+        f"Best dev {_best(bleu)}; {minutes:.1f} minutes, {bleu.seconds / 60:.1f} of "
+        f"them dev decoding. The model is in {model_dir}."
     )
 
 

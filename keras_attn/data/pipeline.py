@@ -1,108 +1,26 @@
 """Batches of ids for `model.fit`, made from a corpus by `tf.data`."""
 
-import dataclasses
 import math
 import numbers
-from collections.abc import Callable
 
-import keras
 import tensorflow as tf
 
+from keras_attn.data.batches import (
+    CHUNK,
+    POOL_BATCHES,
+    Encode,
+    encoded_rows,
+    encoder,
+    features_of,
+    finish,
+    similar_lengths,
+)
 from keras_attn.data.corpus import CorpusError, ParallelCorpus
+from keras_attn.data.epochs import PipelineSummary, TrainingDataset
 from keras_attn.text.base import Tokenizer
 
-# Pairs tokenized by one call: enough to make the call itself cheap.
-_CHUNK = 1024
-# Batches cut from one length-sorted pool, the more the less padding. The pairs of a
-# pool are a random part of the corpus, so batches stay as mixed as one pool is.
-_POOL_BATCHES = 100
 # TensorFlow takes seeds modulo 2**31 - 1.
 _SEEDS = 2**31 - 2
-
-_Encode = Callable[
-    [tf.Tensor, tf.Tensor], tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]
-]
-_Batch = tuple[dict[str, tf.Tensor], tf.Tensor]
-
-
-@dataclasses.dataclass(frozen=True)
-class PipelineSummary:
-    """What became of the pairs of a corpus.
-
-    Attributes:
-        pairs: Number of pairs in the corpus.
-        kept: Number of pairs in an epoch.
-        dropped_empty: Number of pairs dropped for a side without a token.
-        dropped_long: Number of other pairs dropped for their length.
-        batches: Number of batches in an epoch, the same in each.
-        source_tokens: Number of source tokens in an epoch, `</s>` included.
-        target_tokens: Number of target tokens in an epoch, `</s>` included.
-    """
-
-    pairs: int
-    kept: int
-    dropped_empty: int
-    dropped_long: int
-    batches: int
-    source_tokens: int
-    target_tokens: int
-
-
-class TrainingDataset:
-    """A dataset for `model.fit` whose order is a function of the seed and the epoch.
-
-    ```python
-    training = training_dataset(corpus, source_tokenizer, target_tokenizer, ...)
-    model.fit(training.dataset, epochs=10, callbacks=[EpochSeed(training)])
-    ```
-
-    Iterating over `dataset` always gives the epoch last set, from its start: an
-    iterator that Keras makes and drops changes nothing. Without `EpochSeed`, or
-    `set_epoch` in a loop of one's own, every epoch has the same order.
-
-    Attributes:
-        dataset: A `tf.data.Dataset` of one epoch with a known number of batches.
-        summary: The `PipelineSummary` of an epoch.
-    """
-
-    def __init__(
-        self, dataset: tf.data.Dataset, summary: PipelineSummary, epoch: tf.Variable
-    ) -> None:
-        self.dataset = dataset
-        self.summary = summary
-        self._epoch = epoch
-
-    @property
-    def epoch(self) -> int:
-        """The 0-based epoch that the next iteration gives."""
-        return int(self._epoch.numpy())
-
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch that the next iteration gives.
-
-        Args:
-            epoch: The 0-based epoch.
-        """
-        self._epoch.assign(epoch)
-
-
-class EpochSeed(keras.callbacks.Callback):
-    """Sets the epoch of a `TrainingDataset` at the start of every epoch of `fit`.
-
-    It takes the number that Keras counts, so that a run resumed at epoch 3, by
-    `initial_epoch` or by `keras.callbacks.BackupAndRestore`, gets the batches that an
-    unbroken run gets in epoch 3.
-
-    Args:
-        training: The `TrainingDataset` whose `dataset` is trained on.
-    """
-
-    def __init__(self, training: TrainingDataset) -> None:
-        super().__init__()
-        self.training = training
-
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        self.training.set_epoch(epoch)
 
 
 def training_dataset(
@@ -160,7 +78,7 @@ def training_dataset(
         bucket_width=(bucket_width, 1),
         shuffle_buffer=(shuffle_buffer, 1),
     )
-    encode = _encoder(
+    encode = encoder(
         source_tokenizer, target_tokenizer, max_source_length, max_target_length
     )
     summary = _summarize(corpus, encode, batch_size)
@@ -172,7 +90,7 @@ def training_dataset(
             f"max_source_length={max_source_length} or "
             f"max_target_length={max_target_length}"
         )
-    features = _features(bucket_width, max_target_length)
+    features = features_of(bucket_width, max_source_length, max_target_length)
 
     def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
         # This is the graph of a function, and the seed that of this graph: it takes
@@ -182,15 +100,15 @@ def training_dataset(
         pairs = corpus.dataset().shuffle(
             shuffle_buffer, seed=2 * epoch, reshuffle_each_iteration=False
         )
-        pools = _encoded_rows(pairs, encode).ragged_batch(batch_size * _POOL_BATCHES)
-        batches = pools.flat_map(_similar_lengths(batch_size)).shuffle(
-            2 * _POOL_BATCHES, seed=2 * epoch + 1, reshuffle_each_iteration=False
+        pools = encoded_rows(pairs, encode).ragged_batch(batch_size * POOL_BATCHES)
+        batches = pools.flat_map(similar_lengths(batch_size)).shuffle(
+            2 * POOL_BATCHES, seed=2 * epoch + 1, reshuffle_each_iteration=False
         )
         return batches.map(features, tf.data.AUTOTUNE)
 
     epoch = tf.Variable(initial_epoch, dtype=tf.int64, trainable=False)
     dataset = tf.data.Dataset.range(1).map(lambda _: epoch.read_value())
-    dataset = _finish(dataset.flat_map(one_epoch), summary.batches)
+    dataset = finish(dataset.flat_map(one_epoch), summary.batches)
     return TrainingDataset(dataset, summary, epoch)
 
 
@@ -233,7 +151,7 @@ def evaluation_dataset(
         max_target_length=(max_target_length, 2),
         bucket_width=(bucket_width, 1),
     )
-    encode = _encoder(
+    encode = encoder(
         source_tokenizer, target_tokenizer, max_source_length, max_target_length, True
     )
     summary = _summarize(corpus, encode, batch_size)
@@ -242,9 +160,9 @@ def evaluation_dataset(
             f"None of the {summary.pairs} pairs can be evaluated: each has a side "
             "without a token"
         )
-    batches = _encoded_rows(corpus.dataset(), encode).ragged_batch(batch_size)
-    features = _features(bucket_width, max_target_length)
-    return _finish(batches.map(features, tf.data.AUTOTUNE), summary.batches)
+    batches = encoded_rows(corpus.dataset(), encode).ragged_batch(batch_size)
+    features = features_of(bucket_width, max_source_length, max_target_length)
+    return finish(batches.map(features, tf.data.AUTOTUNE), summary.batches)
 
 
 def _check_arguments(**arguments: tuple[int, int]) -> None:
@@ -257,54 +175,8 @@ def _check_arguments(**arguments: tuple[int, int]) -> None:
             )
 
 
-def _encoder(
-    source_tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
-    max_source_length: int,
-    max_target_length: int,
-    cut: bool = False,
-) -> _Encode:
-    """Returns a function of text [N], [N] to ids of the kept pairs [K, None] twice.
-
-    Its third result is int64 [2]: the pairs dropped for a side without a token, and
-    those dropped for their length. With `cut` the latter are cut instead. A target
-    that is cut has one token more than fits, in the place of `</s>`.
-    """
-
-    def encode(
-        source_text: tf.Tensor, target_text: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
-        source = source_tokenizer.tokenize(source_text)
-        target = target_tokenizer.tokenize(target_text)
-        if cut:
-            source = source[:, : max_source_length - 1]
-            target = target[:, :max_target_length]
-        source_lengths, target_lengths = source.row_lengths(), target.row_lengths()
-        empty = (source_lengths == 0) | (target_lengths == 0)
-        long = (source_lengths >= max_source_length) | (
-            target_lengths >= max_target_length + int(cut)
-        )
-        kept = ~empty & ~long
-        dropped = tf.math.count_nonzero([empty, ~empty & long], axis=1)
-        return (
-            tf.ragged.boolean_mask(source, kept),
-            tf.ragged.boolean_mask(target, kept),
-            dropped,
-        )
-
-    return encode
-
-
-def _encoded_rows(pairs: tf.data.Dataset, encode: _Encode) -> tf.data.Dataset:
-    """Maps text pairs to ids, int32 [S] and [T], of the kept pairs, in order."""
-    chunks = pairs.batch(_CHUNK).map(
-        lambda source, target: encode(source, target)[:2], tf.data.AUTOTUNE
-    )
-    return chunks.unbatch()
-
-
 def _summarize(
-    corpus: ParallelCorpus, encode: _Encode, batch_size: int
+    corpus: ParallelCorpus, encode: Encode, batch_size: int
 ) -> PipelineSummary:
     """Tokenizes the corpus once to count what an epoch holds."""
 
@@ -314,7 +186,7 @@ def _summarize(
         tokens = [tf.size(ids.flat_values, tf.int64) + kept for ids in (source, target)]
         return tf.stack([kept, dropped[0], dropped[1], *tokens])
 
-    counts = corpus.dataset().batch(_CHUNK).map(count, tf.data.AUTOTUNE)
+    counts = corpus.dataset().batch(CHUNK).map(count, tf.data.AUTOTUNE)
     total = counts.reduce(tf.zeros([5], tf.int64), tf.add).numpy().tolist()
     kept, dropped_empty, dropped_long, source_tokens, target_tokens = total
     return PipelineSummary(
@@ -326,61 +198,3 @@ def _summarize(
         source_tokens=source_tokens,
         target_tokens=target_tokens,
     )
-
-
-def _similar_lengths(
-    batch_size: int,
-) -> Callable[[tf.RaggedTensor, tf.RaggedTensor], tf.data.Dataset]:
-    """Returns a function that cuts a pool of pairs into batches of like lengths."""
-
-    def batches(source: tf.RaggedTensor, target: tf.RaggedTensor) -> tf.data.Dataset:
-        source_lengths, target_lengths = source.row_lengths(), target.row_lengths()
-        # By target, where a position costs most, and then by source, up and down in
-        # turn: where one target length ends, the sources of the next are as long.
-        longest = tf.reduce_max(source_lengths)
-        falling = target_lengths % 2 == 1
-        then = tf.where(falling, longest - source_lengths, source_lengths)
-        order = tf.argsort(target_lengths * (longest + 1) + then, stable=True)
-        starts = tf.data.Dataset.range(0, source.nrows(), batch_size)
-
-        def batch(start: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-            rows = order[start : start + batch_size]
-            return tf.gather(source, rows), tf.gather(target, rows)
-
-        return starts.map(batch)
-
-    return batches
-
-
-def _features(
-    bucket_width: int, max_target_length: int
-) -> Callable[[tf.RaggedTensor, tf.RaggedTensor], _Batch]:
-    """Returns a function of ids [B, None] twice to what `model.fit` takes."""
-
-    def dense(ids: tf.RaggedTensor) -> tf.Tensor:
-        width = -(-ids.bounding_shape(axis=1) // bucket_width) * bucket_width
-        padded = ids.to_tensor(shape=tf.stack([ids.nrows(), width]))
-        return tf.ensure_shape(padded, [None, None])
-
-    def features(source: tf.RaggedTensor, target: tf.RaggedTensor) -> _Batch:
-        column = tf.fill([source.nrows(), 1], Tokenizer.EOS_ID)
-        source_ids = tf.concat([source, column], axis=1)
-        labels = tf.concat([target, column], axis=1)[:, :max_target_length]
-        first = tf.fill([source.nrows(), 1], Tokenizer.BOS_ID)
-        target_ids = tf.concat([first, target], axis=1)[:, :max_target_length]
-        inputs = {"source_ids": dense(source_ids), "target_ids": dense(target_ids)}
-        return inputs, dense(labels)
-
-    return features
-
-
-def _finish(dataset: tf.data.Dataset, batches: int) -> tf.data.Dataset:
-    """Declares the number of batches, and sets what every dataset here needs."""
-    options = tf.data.Options()
-    options.deterministic = True
-    # By files, which is tried first, all workers but one would get nothing.
-    options.experimental_distribute.auto_shard_policy = (
-        tf.data.experimental.AutoShardPolicy.DATA
-    )
-    dataset = dataset.apply(tf.data.experimental.assert_cardinality(batches))
-    return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)

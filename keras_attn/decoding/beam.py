@@ -48,8 +48,8 @@ def beam_search(
 
     A hypothesis that emits </s> leaves the beam and is kept with its score,
     log-probability / ((5 + n) / 6)^length_penalty with n its length counting </s>
-    (Wu et al. 2016), by which hypotheses of different length are compared. The search of
-    a sentence is over when no open hypothesis can still enter its `n_best` finished
+    (Wu et al. 2016), by which hypotheses of different length are compared. The search
+    of a sentence is over when no open hypothesis can still enter its `n_best` finished
     ones. Finished hypotheses rank before unfinished ones. <pad> and <s> are never
     emitted.
 
@@ -66,9 +66,9 @@ def beam_search(
         max_length: the most tokens emitted, </s> among them.
         length_penalty: exponent alpha of at least 0; 0 compares log-probabilities, and
             the larger it is the longer the translations.
-        n_best: how many hypotheses have to be final, the best ones; all by default. With
-            fewer the search may stop earlier, and those after the `n_best` first are
-            then what was found so far.
+        n_best: how many hypotheses have to be final, the best ones; all by default.
+            With fewer the search may stop earlier, and those after the `n_best` first
+            are then what was found so far.
 
     Returns:
         A `SearchResult` with K = `beam_width`, best first.
@@ -90,7 +90,7 @@ def beam_search(
     _check_vocabulary(beam_width, logits.shape[-1])
 
     shape = (batch_size, beam_width)
-    # The hypotheses of a sentence are still one and the same: only one may be continued.
+    # The hypotheses of a sentence are still one and the same: continue only one.
     first = ops.arange(beam_width) == 0
     log_probs = ops.where(first, 0.0, IMPOSSIBLE) + ops.zeros(shape)
     finished = Finished(
@@ -207,11 +207,10 @@ def _collect(steps, log_probs, finished, history, length_penalty):
     inside = ops.arange(max_length, dtype="int32")[:, None, None] < lengths[None]
     ids = ops.where(inside, ops.take_along_axis(history.tokens, path, axis=2), 0)
     # [T * B * K, S], rows in the order of the steps' parents
-    width = ops.shape(history.weights)[-1]
-    rows = ops.take(
-        ops.reshape(history.weights, (-1, width)), _flat_of_time(parents), axis=0
-    )
-    attention = ops.reshape(rows, (*ops.shape(path), width))
+    _, rows, width = ops.shape(history.weights)
+    weights = ops.reshape(history.weights, (max_length * rows, width))
+    weights = ops.take(weights, _flat_of_time(parents), axis=0)
+    attention = ops.reshape(weights, (*ops.shape(path), width))
     attention = ops.where(inside[..., None], attention, 0.0)
     return SearchResult(
         ids=ops.transpose(ids, (1, 2, 0)),

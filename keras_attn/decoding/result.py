@@ -53,7 +53,7 @@ def write(buffer, t, value):
 
 
 def first_step(step, state, rows: int):
-    """The step on <s>, taken before the loop: it tells the widths of what it returns."""
+    """The step on <s>, taken before the loop to learn the widths of its outputs."""
     state = tree.map_structure(ops.convert_to_tensor, state)
     logits, weights, state = step(ops.full((rows,), BOS_ID, dtype="int32"), state)
     return logits, ops.cast(weights, "float32"), state

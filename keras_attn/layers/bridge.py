@@ -16,8 +16,8 @@ class Bridge(keras.layers.Layer):
     Layer i of the decoder starts from layer i of the encoder; where the encoder has
     fewer layers, the remaining ones start from its last. "dense" computes
     `tanh(W state + b)` with weights of its own for every layer and state tensor, so the
-    sizes may differ; "pass" hands the state over as it is. To start from zeros, give the
-    decoder no initial state.
+    sizes may differ; "pass" hands the state over as it is. To start from zeros, give
+    the decoder no initial state.
 
     Args:
         units: width of the decoder's cells.

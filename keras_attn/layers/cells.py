@@ -104,6 +104,35 @@ def _lstm_step(cell, weights, projected, states):
     return o * cell.activation(c), c
 
 
+def stack_weights(stack):
+    """What `step_stack` needs, for every cell, cast and split outside of the loop."""
+    return [(*input_weights(cell), loop_weights(cell)) for cell in stack]
+
+
+def step_stack(stack, weights, projected, states, masks=()):
+    """One step of stacked cells.
+
+    Args:
+        stack: the cells, from the input on.
+        weights: `stack_weights(stack)`.
+        projected: `[B, gates * units]`, the projected input of the first cell.
+        states: the states of each cell.
+        masks: dropout masks `[B, units]` on the input of each cell but the first, or
+            nothing.
+
+    Returns:
+        The new states of each cell.
+    """
+    new: list = []
+    for i, (cell, (kernel, bias, loop)) in enumerate(zip(stack, weights, strict=True)):
+        if i > 0:
+            below = new[-1][0]
+            below = below * masks[i - 1] if masks else below
+            projected = ops.matmul(below, kernel) + bias
+        new.append(step(cell, loop, projected, states[i]))
+    return new
+
+
 def keep_where(mask, new, old):
     """`new` states where mask `[B]` is True, `old` ones elsewhere."""
     if mask is None:

@@ -26,8 +26,8 @@ class AttentionDecoder(keras.layers.Layer):
           s_t = cell(y_t, s_{t-1});  c_t = attention(s_t, memory)
           output_t = tanh(W [c_t; s_t] + b)
       With `input_feeding` the cell's input is [y_t; output_{t-1}].
-    - `attention=None`: the plain decoder of an encoder-decoder. The memory is not looked
-      at, output_t = s_t, and the weights are empty: `[B, T, 0]`.
+    - `attention=None`: the plain decoder of an encoder-decoder. The memory is not
+      looked at, output_t = s_t, and the weights are empty: `[B, T, 0]`.
 
     Whatever does not depend on the previous step is computed for the whole sequence
     outside of the loop: the input projection, the readout, and when attending "after"
@@ -56,8 +56,8 @@ class AttentionDecoder(keras.layers.Layer):
         training: bool.
 
     Output:
-        `(outputs, weights)`: `[B, T, readout_units]`, and float32 `[B, T, S]` (`[B, T, 0]`
-        without attention).
+        `(outputs, weights)`: `[B, T, readout_units]`, and float32 `[B, T, S]`
+        (`[B, T, 0]` without attention).
 
     Example:
 
@@ -183,8 +183,8 @@ class AttentionDecoder(keras.layers.Layer):
             state: what `begin` or the last `step` returned.
 
         Returns:
-            `(outputs, weights, state)`: `[B, readout_units]`, `[B, S]` (`[B, 0]` without
-            attention), and the next state.
+            `(outputs, weights, state)`: `[B, readout_units]`, float32 `[B, S]`
+            (`[B, 0]` without attention), and the next state.
         """
         inputs = ops.cast(inputs, self.compute_dtype)
         loop = self._loop_weights()
@@ -217,7 +217,7 @@ class AttentionDecoder(keras.layers.Layer):
         return self.attend == "before" or self.input_feeding
 
     def _run(self, inputs, state, training, attend=True):
-        """All positions of `inputs`: what `_advance` emits as `[B, T, ...]`, weights."""
+        """All positions: what `_advance` emits, as `[B, T, ...]`, and the weights."""
         loop = self._loop_weights()
         # The same at every step, and so not carried.
         fixed = {
@@ -262,7 +262,9 @@ class AttentionDecoder(keras.layers.Layer):
             emitted["context"] = context
         if self.input_feeding:
             projected = projected + ops.matmul(state["feed"], loop["extra"])
-        state["cells"] = self._step_cells(loop, projected, masks, state["cells"])
+        state["cells"] = cells.step_stack(
+            self.cells, loop["cells"], projected, state["cells"], masks
+        )
         emitted["state"] = state["cells"][-1][0]
         if self.attention is not None and self.attend == "after" and attend:
             hidden = emitted["state"]
@@ -282,23 +284,11 @@ class AttentionDecoder(keras.layers.Layer):
             state["attention"],
         )
 
-    def _step_cells(self, loop, projected, masks, states):
-        new = []
-        for i, cell in enumerate(self.cells):
-            if i > 0:
-                below = new[-1][0]
-                below = below * masks[i - 1] if masks else below
-                kernel, bias = loop["inputs"][i]
-                projected = ops.matmul(below, kernel) + bias
-            new.append(cells.step(cell, loop["cells"][i], projected, states[i]))
-        return new
-
     def _loop_weights(self):
         kernel, _ = cells.input_weights(self.cells[0])
         return {
             "extra": kernel[self.embedding_dim :],
-            "inputs": [cells.input_weights(cell) for cell in self.cells],
-            "cells": [cells.loop_weights(cell) for cell in self.cells],
+            "cells": cells.stack_weights(self.cells),
         }
 
     def _project(self, inputs):

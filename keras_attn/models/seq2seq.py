@@ -27,8 +27,8 @@ class AttentionSeq2Seq(keras.Model):
     attend="after"` (with `input_feeding`) is Luong's, `attention=None` the plain
     encoder-decoder that hands over one fixed vector.
 
-    It is a functional Keras model: `compile`, `fit`, `save` and `summary` work as on any
-    other.
+    It is a functional Keras model: `compile`, `fit`, `save` and `summary` work as on
+    any other.
 
     Args:
         source_vocabulary_size: number of source tokens, the four special ones among
@@ -41,8 +41,8 @@ class AttentionSeq2Seq(keras.Model):
         encoder_layers: number of encoder layers.
         decoder_layers: number of decoder layers.
         bidirectional: whether the encoder reads in both directions.
-        attention: "bahdanau", "luong_dot", "luong_general", "luong_concat", an attention
-            layer, or None.
+        attention: "bahdanau", "luong_dot", "luong_general", "luong_concat", an
+            attention layer, or None.
         attend: "before" or "after" the decoder's step.
         input_feeding: whether the last readout enters the next step; with "after" only.
         readout_units: width of the readout; `decoder_units` by default. Attention only.

@@ -3,8 +3,9 @@
 import json
 import os
 import pathlib
-import tempfile
 from typing import Any
+
+from keras_attn.files import write_atomically
 
 FORMAT_VERSION = 1
 
@@ -21,18 +22,7 @@ def write(path: pathlib.Path, content: bytes) -> None:
         path: The file to write. Its directory must exist.
         content: The bytes of the file.
     """
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes the file private; a saved run is as readable as its directory.
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    write_atomically(path, lambda partial: partial.write_bytes(content))
 
 
 def read(path: pathlib.Path) -> bytes:

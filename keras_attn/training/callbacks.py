@@ -19,8 +19,8 @@ class ValidationBLEU(keras.callbacks.Callback):
     """Translates the validation set after every epoch, keeps the best model, stops.
 
     Adds `val_bleu` and `val_chrf` to the logs of the epoch, where later callbacks
-    (TensorBoard) find them. When the BLEU is the best so far it calls `save_best`; after
-    `patience` epochs without a better one it ends the training.
+    (TensorBoard) find them. When the BLEU is the best so far it calls `save_best`;
+    after `patience` epochs without a better one it ends the training.
 
     Args:
         translate: a list of source texts to a list of translations.

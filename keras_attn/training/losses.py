@@ -7,7 +7,7 @@ from keras_attn.checks import check_fraction
 
 
 def token_cross_entropy(labels, logits):
-    """Negative log-likelihood in float32 of labels `[B, T]` under logits `[B, T, V]`."""
+    """-log p in float32 of labels `[B, T]` under logits `[B, T, V]`: `[B, T]`."""
     logits = ops.cast(logits, "float32")
     return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 

@@ -46,7 +46,7 @@ class TokenAccuracy(_TokenMean):
 
 @keras.saving.register_keras_serializable("keras_attn")
 class Perplexity(_TokenMean):
-    """exp of the mean cross-entropy, in nats and without label smoothing, per real token.
+    """exp of the mean cross-entropy per real token, in nats, without label smoothing.
 
     Args of `update_state`: y_true int `[B, T]`, y_pred logits `[B, T, V]`; a sample
     weight is ignored.

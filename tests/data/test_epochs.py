@@ -1,12 +1,12 @@
 """Epochs of `model.fit` and workers of a distribution strategy."""
 
+import itertools
 import random
 import warnings
 
 import keras
 import pytest
 import tensorflow as tf
-from tensorflow.python.data.experimental.ops import distribute
 
 from keras_attn.data import (
     EpochSeed,
@@ -49,21 +49,27 @@ def corpus(tmp_path_factory):
     return ParallelCorpus.from_tsv(path)
 
 
-@pytest.fixture
-def training(corpus):
-    tokenizer = CharacterTokenizer(list("abcd"))
-    return training_dataset(corpus, tokenizer, tokenizer, batch_size=8)
+TOKENIZER = CharacterTokenizer(list("abcd"))
 
 
 @pytest.fixture(scope="module")
-def expected(corpus):
+def made(corpus):
+    return training_dataset(corpus, TOKENIZER, TOKENIZER, batch_size=8)
+
+
+@pytest.fixture
+def training(made):
+    made.set_epoch(0)
+    return made
+
+
+@pytest.fixture(scope="module")
+def expected(made):
     """The labels of the epochs 0 to 3."""
-    tokenizer = CharacterTokenizer(list("abcd"))
-    training = training_dataset(corpus, tokenizer, tokenizer, batch_size=8)
     epochs = []
     for epoch in range(4):
-        training.set_epoch(epoch)
-        epochs.append(labels(training.dataset))
+        made.set_epoch(epoch)
+        epochs.append(labels(made.dataset))
     assert all(len(epoch) == 7 for epoch in epochs)
     return epochs
 
@@ -74,8 +80,7 @@ def labels(dataset):
 
 def test_fit_sees_every_epoch_whole_and_in_its_own_order(corpus, training, expected):
     model = recorder()
-    tokenizer = CharacterTokenizer(list("abcd"))
-    validation = evaluation_dataset(corpus, tokenizer, tokenizer, batch_size=9)
+    validation = evaluation_dataset(corpus, TOKENIZER, TOKENIZER, batch_size=9)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*ran out of data.*")
         model.fit(
@@ -139,19 +144,29 @@ def test_without_the_callback_the_epoch_stays_the_one_set(training, expected):
 
 def test_a_strategy_splits_the_batches_of_the_epoch(corpus, expected):
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    tokenizer = CharacterTokenizer(list("abcd"))
     with strategy.scope():
-        training = training_dataset(corpus, tokenizer, tokenizer, batch_size=8)
+        training = training_dataset(corpus, TOKENIZER, TOKENIZER, batch_size=8)
     training.set_epoch(3)
     distributed = strategy.experimental_distribute_dataset(training.dataset)
     seen = [strategy.experimental_local_results(y)[0] for _, y in distributed]
     assert [labels.numpy().tolist() for labels in seen] == expected[3]
 
 
+def shard(dataset, workers, worker):
+    """Returns the part of a worker, as a strategy of several workers does."""
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    variant = tf.raw_ops.AutoShardDataset(
+        input_dataset=tf.data.experimental.to_variant(dataset),
+        num_workers=workers,
+        index=worker,
+        auto_shard_policy=policy.value,
+        output_types=[tf.int32] * 3,
+        output_shapes=[tf.TensorShape([None, None])] * 3,
+    )
+    return tf.data.experimental.from_variant(variant, dataset.element_spec)
+
+
 def test_workers_get_different_batches_and_all_of_them(training, expected):
-    shards = [
-        labels(distribute._AutoShardDataset(training.dataset, 3, worker))
-        for worker in range(3)
-    ]
-    assert [len(shard) for shard in shards] == [3, 2, 2]
-    assert sorted(sum(shards, [])) == sorted(expected[0])
+    shards = [labels(shard(training.dataset, 3, worker)) for worker in range(3)]
+    assert [len(part) for part in shards] == [3, 2, 2]
+    assert sorted(itertools.chain(*shards)) == sorted(expected[0])

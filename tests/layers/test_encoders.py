@@ -8,8 +8,8 @@ from tests.layers.layer_checks import (
     as_graph,
     assert_same,
     check_layer,
-    set_weights,
     flat_numpy,
+    set_weights,
     to_numpy,
 )
 

@@ -48,7 +48,7 @@ class Attention(keras.layers.Layer):
         raise NotImplementedError
 
     def score(self, query, keys):
-        """Scores in float32: `[B, S]` of a query `[B, Q]`, `[B, T, S]` of `[B, T, Q]`."""
+        """Scores of `[B, Q]` or `[B, T, Q]`: float32 `[B, S]` or `[B, T, S]`."""
         raise NotImplementedError
 
     def initial_state(self, memory, mask=None):

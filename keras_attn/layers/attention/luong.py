@@ -18,9 +18,9 @@ class LuongAttention(Attention):
         concat:   e_ij = v . tanh(W [s_i; h_j])
 
     where `s` is the query and `h` the memory. The weights are created in this order:
-    "general": kernel `[D, Q]`; "concat": kernel `[Q + D, units]`, v `[units]`; "dot" has
-    none. With `scale` a scalar `[]` follows, a learned factor of the score that starts
-    at 1.
+    "general": kernel `[D, Q]`; "concat": kernel `[Q + D, units]`, v `[units]`; "dot"
+    has none. With `scale` a scalar `[]` follows, a learned factor of the score that
+    starts at 1.
 
     Args:
         score: "dot", "general" or "concat".
