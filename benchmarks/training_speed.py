@@ -16,6 +16,7 @@ from keras_attn.data import training_dataset
 from keras_attn.text import Tokenizer
 from trainers import flags as common
 from trainers import train_translation
+from trainers.train_flags import TOKENIZERS, define_flags
 
 FLAGS = flags.FLAGS
 
@@ -32,7 +33,7 @@ class Clock(keras.callbacks.Callback):
 
 
 def make_tokenizer(side: str, corpus) -> Tokenizer:
-    kind = train_translation.TOKENIZERS[getattr(FLAGS, f"{side}_tokenizer")]
+    kind = TOKENIZERS[getattr(FLAGS, f"{side}_tokenizer")]
     lines = corpus.sources() if side == "source" else corpus.targets()
     return kind.train(lines, getattr(FLAGS, f"{side}_vocabulary_size") or None)
 
@@ -67,7 +68,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    train_translation.define_flags()
+    define_flags()
     flags.DEFINE_integer("warmup", 40, "Steps that do not count.", lower_bound=1)
     flags.DEFINE_integer("measured", 200, "Steps that count.", lower_bound=1)
     FLAGS.set_default("model_dir", "unused")

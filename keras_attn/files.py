@@ -17,7 +17,8 @@ def write_atomically(
         path: the file to write; its directory must exist.
         write: called with a path of the same ending, in the same directory.
     """
-    path = pathlib.Path(path)
+    # A link stays a link: what it leads to is replaced.
+    path = pathlib.Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-", suffix=path.name)
     os.close(handle)
     partial = pathlib.Path(name)

@@ -98,7 +98,7 @@ class Translator:
         text: tf.Tensor,
         beam_width: int = 5,
         max_length: int = 100,
-        length_penalty: float = 1.0,
+        length_penalty: float = 0.6,
         n_best: int | None = None,
     ) -> dict[str, tf.Tensor]:
         """Translate, as part of a graph; `translate` and the export both are this.
@@ -146,7 +146,7 @@ class Translator:
         texts: Iterable[str],
         beam_width: int = 5,
         max_length: int = 100,
-        length_penalty: float = 1.0,
+        length_penalty: float = 0.6,
         batch_size: int = 32,
         progress: Callable[[int], None] | None = None,
     ) -> list[Translation]:
@@ -172,7 +172,7 @@ class Translator:
         texts: Iterable[str],
         beam_width: int = 5,
         max_length: int = 100,
-        length_penalty: float = 1.0,
+        length_penalty: float = 0.6,
         batch_size: int = 32,
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Translation]]:
@@ -262,7 +262,7 @@ class Translator:
         directory: str | os.PathLike,
         beam_width: int = 5,
         max_length: int = 100,
-        length_penalty: float = 1.0,
+        length_penalty: float = 0.6,
         version: int | None = None,
     ) -> pathlib.Path:
         """Write a SavedModel for TF Serving; see `keras_attn.export.export_translator`.

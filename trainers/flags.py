@@ -32,7 +32,7 @@ def define_decoding(beam_width: int = 5) -> None:
     )
     flags.DEFINE_float(
         "length_penalty",
-        1.0,
+        0.6,
         "Exponent of the length penalty ((5 + n) / 6)^x by which the log-probability "
         "of a hypothesis of n tokens is divided. Larger values give longer "
         "translations.",

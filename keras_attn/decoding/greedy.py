@@ -37,7 +37,8 @@ def greedy_search(
         finished, log_prob, ids, attention = chosen
         log_probs = allowed_log_probs(logits)
         token = ops.cast(ops.argmax(log_probs, axis=-1), "int32")
-        best = ops.max(log_probs, axis=-1)
+        # Not ops.max, which refuses a batch of 0 sentences.
+        best = ops.take_along_axis(log_probs, token[:, None], axis=-1)[:, 0]
         log_prob = log_prob + ops.where(finished, 0.0, best)
         finished = ops.logical_or(finished, ops.equal(token, EOS_ID))
         ids = write(ids, t, ops.where(finished, PAD_ID, token))

@@ -38,7 +38,7 @@ def operations_of(directory: str | os.PathLike) -> set[str]:
     saved_model.ParseFromString(
         (pathlib.Path(directory) / "saved_model.pb").read_bytes()
     )
-    names = set()
+    names: set[str] = set()
     for meta_graph in saved_model.meta_graphs:
         graph = meta_graph.graph_def
         names.update(node.op for node in graph.node)

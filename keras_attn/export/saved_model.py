@@ -22,7 +22,7 @@ def export_translator(
     directory: str | os.PathLike,
     beam_width: int = 5,
     max_length: int = 100,
-    length_penalty: float = 1.0,
+    length_penalty: float = 0.6,
     version: int | None = None,
 ) -> pathlib.Path:
     """Write `directory/<version>`, checked before it gets its number.

@@ -38,7 +38,7 @@ class Bridge(keras.layers.Layer):
         self.units = check_positive("units", units)
         self.num_layers = check_positive("num_layers", num_layers)
         self.kind = check_one_of("kind", kind, KINDS)
-        self.denses = []
+        self.denses: list[list[keras.layers.Dense]] = []
 
     def build(self, states_shape):
         shapes = self._one_a_layer(states_shape)

@@ -1,5 +1,7 @@
 """The attention decoder: a recurrent stack, an attention mechanism and a readout."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -85,7 +87,7 @@ class AttentionDecoder(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.units = check_positive("units", units)
-        self.attention = attention
+        self.attention: Any = attention
         self.rnn = check_one_of("rnn", rnn, cells.CELLS)
         self.num_layers = check_positive("num_layers", num_layers)
         self.attend = check_one_of("attend", attend, ATTEND)
@@ -112,7 +114,7 @@ class AttentionDecoder(keras.layers.Layer):
             for i in range(num_layers)
         ]
         self.dropout_layer = keras.layers.Dropout(dropout, **options)
-        self.readout = None
+        self.readout: Any = None
         if attention is not None:
             self.readout = keras.layers.Dense(
                 self.readout_units, activation="tanh", name="readout", **options

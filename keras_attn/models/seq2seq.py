@@ -1,5 +1,7 @@
 """The encoder-decoder with and without attention as one functional model."""
 
+from collections.abc import Callable
+
 import keras
 from keras import ops
 
@@ -171,7 +173,7 @@ class AttentionSeq2Seq(keras.Model):
         self.bridge = bridge_layer
         self.decoder = decoder
         self.output_layer = output_layer
-        self._generate = {}
+        self._generate: dict[tuple, Callable] = {}
         self._config = {
             "source_vocabulary_size": source_vocabulary_size,
             "target_vocabulary_size": target_vocabulary_size,
@@ -221,7 +223,7 @@ class AttentionSeq2Seq(keras.Model):
         source_ids,
         beam_width: int = 5,
         max_length: int = 100,
-        length_penalty: float = 1.0,
+        length_penalty: float = 0.6,
         n_best: int | None = None,
     ) -> SearchResult:
         """Decode, as part of a graph; `generate` is this, compiled.
@@ -255,7 +257,7 @@ class AttentionSeq2Seq(keras.Model):
         source_ids,
         beam_width: int = 5,
         max_length: int = 100,
-        length_penalty: float = 1.0,
+        length_penalty: float = 0.6,
         n_best: int | None = None,
     ) -> SearchResult:
         """Decode a batch of sources. Arguments and result are those of `search`."""

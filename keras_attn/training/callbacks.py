@@ -119,13 +119,15 @@ class TrainingState(keras.callbacks.Callback):
                 variable.assign(np.array(value, dtype="uint32"))
             if self.bleu is not None:
                 self.bleu.set_state(state["bleu"])
+            epochs, self.stopped = int(state["epochs"]), bool(state["stopped"])
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"The checkpoint {path} cannot be resumed: {error}. Remove "
                 f"{self.directory} to start again."
             ) from error
-        self.stopped = state["stopped"]
-        return state["epochs"]
+        for unfinished in self.directory.glob(".tmp-*"):
+            unfinished.unlink()
+        return epochs
 
     def on_epoch_end(self, epoch, logs=None):
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -26,8 +26,9 @@ def search_sentences(toy, sentences, **options):
     )
 
 
-@pytest.mark.parametrize("n_best", [None, 2])
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize(
+    ("alpha", "n_best"), [(0.0, None), (0.6, 2), (1.0, None), (2.0, 2), (2.0, None)]
+)
 def test_a_wide_beam_is_exhaustive(alpha, n_best):
     """Two letters, four steps: at most 8 open hypotheses with 24 continuations, which
     are the 2 K that a beam of 12 looks at; all 15 that can end do so."""
@@ -48,7 +49,8 @@ def test_a_wide_beam_is_exhaustive(alpha, n_best):
 
 def plain_beam_search(toy, sentence, beam_width, alpha):
     """The search on lists, without stopping early."""
-    beam, finished = [(0.0, [])], []
+    beam: list = [(0.0, [])]
+    ended: list = []
     for _ in range(toy.max_length):
         every = [
             (toy.log_prob(sentence, [*ids, token]), [*ids, token])
@@ -56,9 +58,9 @@ def plain_beam_search(toy, sentence, beam_width, alpha):
             for token in toy.tokens
         ]
         every = sorted(every, reverse=True)[: 2 * beam_width]
-        finished += [ids[:-1] for _, ids in every if ids[-1] == EOS]
+        ended += [ids[:-1] for _, ids in every if ids[-1] == EOS]
         beam = [pair for pair in every if pair[1][-1] != EOS][:beam_width]
-    finished = [(toy.score(sentence, ids, alpha), ids) for ids in finished]
+    finished = [(toy.score(sentence, ids, alpha), ids) for ids in ended]
     unfinished = [(toy.score(sentence, ids, alpha, False), ids) for _, ids in beam]
     ranked = sorted(finished, reverse=True) + sorted(unfinished, reverse=True)
     return [

@@ -77,10 +77,11 @@ def test_save_and_load_without_custom_objects(model, tmp_path):
 
 
 def test_summary_names_the_parts(model):
-    lines = []
+    lines: list[str] = []
     model.summary(print_fn=lines.append)
+    text = "\n".join(lines)
     for name in ("source_embedding", "encoder", "decoder", "output_layer"):
-        assert any(name in line for line in "\n".join(lines).splitlines())
+        assert name in text
 
 
 def test_fit_on_a_dataset(tmp_path):

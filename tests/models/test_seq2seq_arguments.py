@@ -83,7 +83,7 @@ def test_a_bad_argument_is_named(options, message):
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize("size", [0, 3.5, "many"])
 def test_a_bad_vocabulary_size_is_named(side, size):
-    sizes = {"source_vocabulary_size": 9, "target_vocabulary_size": 9}
+    sizes: dict = {"source_vocabulary_size": 9, "target_vocabulary_size": 9}
     sizes[f"{side}_vocabulary_size"] = size
     with pytest.raises(ValueError, match=f"`{side}_vocabulary_size`.*positive integer"):
         AttentionSeq2Seq(**sizes)

@@ -133,14 +133,19 @@ def served(copy_task, tmp_path_factory):
     directory = tmp_path_factory.mktemp("export")
     path = copy_task.translator.export(directory, **OPTIONS)
     texts = [*copy_task.sources[:20], " "]
+    runs = {
+        "serving_default": ("serving_default", texts),
+        "nbest": ("nbest", texts),
+        "no text": ("nbest", np.array([], "object")),
+    }
+    answers = {}
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(path))
-        answers = {}
-        for name in ("serving_default", "nbest"):
+        for run, (name, batch) in runs.items():
             signature = loaded.signature_def[name]
-            answers[name] = session.run(
+            answers[run] = session.run(
                 {key: info.name for key, info in signature.outputs.items()},
-                {signature.inputs["text"].name: texts},
+                {signature.inputs["text"].name: batch},
             )
     return answers
 
@@ -197,3 +202,10 @@ def test_the_exported_attention_is_the_permutation(served):
         right += list(source_tokens[attention.argmax(axis=1)] == tokens)
     assert len(right) > 60
     assert np.mean(right) >= 0.98
+
+
+def test_the_export_takes_an_empty_batch(served):
+    answer = served["no text"]
+    assert answer.keys() == served["nbest"].keys()
+    assert {value.shape[0] for value in answer.values()} == {0}
+    assert answer["text"].shape == (0, BEAM_WIDTH)
