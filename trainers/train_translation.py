@@ -103,6 +103,19 @@ def make_tokenizer(side: str, corpus: ParallelCorpus) -> Tokenizer:
         ) from error
 
 
+def get_tokenizers(
+    model_dir: pathlib.Path, corpus: ParallelCorpus
+) -> tuple[Tokenizer, Tokenizer]:
+    """Source and target tokenizer: those of a run to resume, or newly trained ones."""
+    if find_run(model_dir):
+        # The first epoch saved them.
+        return (
+            load_tokenizer(model_dir / "tokenizers" / "source"),
+            load_tokenizer(model_dir / "tokenizers" / "target"),
+        )
+    return make_tokenizer("source", corpus), make_tokenizer("target", corpus)
+
+
 def make_model(source_tokenizer, target_tokenizer) -> AttentionSeq2Seq:
     names = (
         "embedding_dim encoder_units decoder_units rnn encoder_layers decoder_layers "
@@ -134,36 +147,8 @@ def compile_model(model, total_steps: int) -> None:
     model.optimizer.build(model.trainable_variables)
 
 
-def main() -> None:
-    keras.utils.set_random_seed(FLAGS.seed)
-    model_dir = pathlib.Path(FLAGS.model_dir)
-    common.check_directory("model_dir", model_dir)
-    common.check_bleu_tokenize()
-    train, valid = read_corpus("train"), read_corpus("valid")
-    if find_run(model_dir):
-        # The first epoch saved them.
-        source = load_tokenizer(model_dir / "tokenizers" / "source")
-        target = load_tokenizer(model_dir / "tokenizers" / "target")
-    else:
-        source, target = (
-            make_tokenizer("source", train),
-            make_tokenizer("target", train),
-        )
-    model = make_model(source, target)
-    translator = Translator(model, source, target, FLAGS.max_source_length)
-    lengths = {
-        "max_source_length": FLAGS.max_source_length,
-        "max_target_length": FLAGS.max_target_length,
-    }
-    dataset = training_dataset(
-        train, source, target, batch_size=FLAGS.batch_size, seed=FLAGS.seed, **lengths
-    )
-    print(_describe(dataset.summary))
-    print(
-        f"{model.count_params():,} parameters; source vocabulary "
-        f"{source.vocabulary_size}, target vocabulary {target.vocabulary_size}"
-    )
-    compile_model(model, FLAGS.epochs * dataset.summary.batches)
+def make_bleu(translator, valid: ParallelCorpus, model_dir) -> ValidationBLEU:
+    """Dev BLEU after every epoch; the best model is saved as the translator."""
 
     def translate(texts):
         translations = translator.translate(
@@ -174,7 +159,7 @@ def main() -> None:
         )
         return [translation.text for translation in translations]
 
-    bleu = ValidationBLEU(
+    return ValidationBLEU(
         translate,
         list(valid.sources()),
         list(valid.targets()),
@@ -182,31 +167,24 @@ def main() -> None:
         patience=FLAGS.patience,
         tokenize=FLAGS.bleu_tokenize,
     )
-    state = TrainingState(model_dir / "checkpoints", bleu)
-    epochs_done = state.restore(model)
-    if epochs_done >= FLAGS.epochs or state.stopped:
-        print(f"Nothing to do: {epochs_done} epochs are done. Best dev {_best(bleu)}.")
-        return
-    if epochs_done:
-        print(f"Resuming after {epochs_done} epochs. Best dev so far {_best(bleu)}.")
-    callbacks = [EpochSeed(dataset), bleu]
+
+
+def fit(model, train, validation_data, model_dir, bleu, state, epochs_done) -> None:
+    """Train from `epochs_done` on; from here on MODEL_DIR is written to."""
+    # Whatever is wrong with the flags or the files has been found by now.
+    (model_dir / OPTIONS).parent.mkdir(parents=True, exist_ok=True)
+    files.write_text_atomically(
+        model_dir / OPTIONS, json.dumps(run_options(), indent=1) + "\n"
+    )
+    callbacks = [EpochSeed(train), bleu]
     if FLAGS.tensorboard:
         callbacks.append(
             keras.callbacks.TensorBoard(
                 model_dir / "logs", write_graph=False, update_freq=100
             )
         )
-    validation_data = evaluation_dataset(
-        valid, source, target, batch_size=FLAGS.batch_size, **lengths
-    )
-    # Whatever is wrong with the flags or the files has been found by now.
-    (model_dir / OPTIONS).parent.mkdir(parents=True, exist_ok=True)
-    files.write_text_atomically(
-        model_dir / OPTIONS, json.dumps(run_options(), indent=1) + "\n"
-    )
-    start = time.monotonic()
     model.fit(
-        dataset.dataset,
+        train.dataset,
         shuffle=False,  # it is, and Keras would warn
         epochs=FLAGS.epochs,
         initial_epoch=epochs_done,
@@ -215,6 +193,41 @@ def main() -> None:
         # A bar on a terminal, a line an epoch in a file.
         verbose=1 if sys.stdout.isatty() else 2,
     )
+
+
+def main() -> None:
+    keras.utils.set_random_seed(FLAGS.seed)
+    model_dir = pathlib.Path(FLAGS.model_dir)
+    common.check_directory("model_dir", model_dir)
+    common.check_bleu_tokenize()
+    corpus, valid = read_corpus("train"), read_corpus("valid")
+    tokenizers = get_tokenizers(model_dir, corpus)
+    model = make_model(*tokenizers)
+    translator = Translator(model, *tokenizers, FLAGS.max_source_length)
+    lengths = {
+        "batch_size": FLAGS.batch_size,
+        "max_source_length": FLAGS.max_source_length,
+        "max_target_length": FLAGS.max_target_length,
+    }
+    train = training_dataset(corpus, *tokenizers, seed=FLAGS.seed, **lengths)
+    validation_data = evaluation_dataset(valid, *tokenizers, **lengths)
+    print(_describe(train.summary))
+    source_size, target_size = (t.vocabulary_size for t in tokenizers)
+    print(
+        f"{model.count_params():,} parameters; source vocabulary {source_size}, target "
+        f"vocabulary {target_size}"
+    )
+    compile_model(model, FLAGS.epochs * train.summary.batches)
+    bleu = make_bleu(translator, valid, model_dir)
+    state = TrainingState(model_dir / "checkpoints", bleu)
+    epochs_done = state.restore(model)
+    if epochs_done >= FLAGS.epochs or state.stopped:
+        print(f"Nothing to do: {epochs_done} epochs are done. Best dev {_best(bleu)}.")
+        return
+    if epochs_done:
+        print(f"Resuming after {epochs_done} epochs. Best dev so far {_best(bleu)}.")
+    start = time.monotonic()
+    fit(model, train, validation_data, model_dir, bleu, state, epochs_done)
     minutes = (time.monotonic() - start) / 60
     print(
         f"Best dev {_best(bleu)}; {minutes:.1f} minutes, {bleu.seconds / 60:.1f} of "

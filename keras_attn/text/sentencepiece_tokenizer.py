@@ -1,5 +1,6 @@
 """SentencePiece: trained with `sentencepiece`, run by TensorFlow Text."""
 
+import hashlib
 import io
 import pathlib
 import re
@@ -9,6 +10,9 @@ from typing import Any, ClassVar, Self
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text
+from tensorflow_text.python.ops.sentencepiece_tokenizer import (
+    gen_sentencepiece_tokenizer,
+)
 
 from keras_attn.text import files
 from keras_attn.text.base import Tokenizer, check_lines, check_vocabulary_size
@@ -20,6 +24,34 @@ _LONGEST_LINE_BYTES = 2**30
 # The trainer drops every line with this character, which it uses itself.
 _RESERVED_CHARACTER = "\u2585"
 _UNKNOWN_SURFACE = "\u2047"
+
+
+class _ModelResource(tf.saved_model.experimental.TrackableResource):
+    """A SentencePiece model within TensorFlow, under a name of its own.
+
+    The resource that TF-Text makes has no name, so it belongs to the kernel that made
+    it and is gone when TensorFlow clears its kernels ("Resource ... does not exist").
+    `keras.utils.set_random_seed` and `keras.utils.clear_session` do so.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        super().__init__()
+        self._model = model
+        _ = self.resource_handle  # Made on first use.
+
+    def _create_resource(self) -> tf.Tensor:
+        name = f"sentencepiece_{hashlib.sha256(self._model).hexdigest()}"
+        return gen_sentencepiece_tokenizer.sentencepiece_op(
+            model=self._model, shared_name=name
+        )
+
+
+def _tokenizer_op(
+    resource: _ModelResource, model: bytes, dtype: tf.DType
+) -> tensorflow_text.SentencepieceTokenizer:
+    tokenizer = tensorflow_text.SentencepieceTokenizer(model, dtype)
+    tokenizer._model_resource = resource
+    return tokenizer
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -64,8 +96,9 @@ class SentencePieceTokenizer(Tokenizer):
             )
         super().__init__(pieces[specials:])
         self._model = model
-        self._to_ids = tensorflow_text.SentencepieceTokenizer(model, tf.int32)
-        self._to_pieces = tensorflow_text.SentencepieceTokenizer(model, tf.string)
+        resource = _ModelResource(model)
+        self._to_ids = _tokenizer_op(resource, model, tf.int32)
+        self._to_pieces = _tokenizer_op(resource, model, tf.string)
         unknown = self._to_ids.detokenize(tf.constant([[self.UNK_ID]]))
         self._start = "^" + re.escape(unknown.numpy()[0].decode("utf-8")) + " ?"
 

@@ -101,7 +101,7 @@ def test_text_shows_scores_with_signatures_and_speed(
     assert lines[1].startswith("chrF2 ")
     assert lines[2] == "exact match 53.85 %"
     assert lines[3].startswith("13 sentences in ")
-    assert lines[3].endswith("--beam_width=1 --max_length=12 --length_penalty=1.0")
+    assert lines[3].endswith("--beam_width=1 --max_length=12 --length_penalty=0.6")
 
 
 def test_line_breaks_in_a_hypothesis_break_no_alignment(evaluate, answers, tmp_path):
