@@ -3,7 +3,15 @@
 import keras
 import numpy as np
 
+ON_TENSORFLOW = keras.backend.backend() == "tensorflow"
+
+# TensorFlow, the backend of everything else, is put through all of them.
 POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
+if not ON_TENSORFLOW:
+    POLICIES = ("float32", "mixed_bfloat16")
+
+# Whether to run compiled. JAX compiles its loops in any case.
+GRAPH = {"eager": False, "graph": True} if ON_TENSORFLOW else {"graph": True}
 
 
 def to_numpy(x):
@@ -27,7 +35,7 @@ def set_weights(layer, *values):
 
 def as_graph(function, *args):
     """The result of a function run compiled, on the backend in use."""
-    if keras.backend.backend() == "tensorflow":
+    if ON_TENSORFLOW:
         import tensorflow as tf
 
         return tf.function(function)(*args)

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_attn.layers import BahdanauAttention, LuongAttention
 from tests.layers.layer_checks import (
+    GRAPH,
     POLICIES,
     as_graph,
     assert_same,
@@ -42,7 +43,7 @@ QUERY, MEMORY = draw(B, T, D), draw(B, S, D)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize("graph", list(GRAPH.values()), ids=list(GRAPH))
 def test_weights_are_zero_on_padding_and_sum_to_one_elsewhere(mechanism, policy, graph):
     attention = mechanism[0](dtype=policy)
     attention(QUERY, MEMORY)

@@ -10,6 +10,7 @@ from keras_attn.layers import (
     LuongAttention,
 )
 from tests.layers.layer_checks import (
+    GRAPH,
     POLICIES,
     as_graph,
     assert_same,
@@ -87,7 +88,7 @@ def initial_state(decoder):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+@pytest.mark.parametrize("graph", list(GRAPH.values()), ids=list(GRAPH))
 def test_teacher_forcing_is_repeated_steps(name, policy, graph):
     decoder = make(name, policy)
     start = initial_state(decoder)

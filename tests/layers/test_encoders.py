@@ -107,6 +107,7 @@ def test_the_cudnn_path_computes_the_same(rnn):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_mixed_precision(policy):
     encoder = RNNEncoder(U, rnn="lstm", bidirectional=True, dtype=policy)
+    encoder.build(INPUTS.shape)
     memory, states = as_graph(lambda x: encoder(x, mask=MASK), INPUTS)
     reference = RNNEncoder(U, rnn="lstm", bidirectional=True)
     reference.build(INPUTS.shape)
