@@ -11,7 +11,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 .PHONY: help setup demo test lint format clean
 
 help:
-	@echo "make demo    train on dates, export, serve, query, draw (about 5 minutes)"
+	@echo "make demo    train on dates, export, serve, query, draw (about 2 minutes)"
 	@echo "make test    run the tests"
 	@echo "make lint    check format, lint and types"
 	@echo "make format  format the code"

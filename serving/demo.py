@@ -3,6 +3,9 @@
 python -m serving.demo --model_base_path=demo/export --heat_map=demo/attention.png
 """
 
+import unicodedata
+
+import tensorflow as tf
 from absl import app, flags
 
 from serving.client import Translation, TranslationClient
@@ -34,17 +37,23 @@ def define_flags() -> None:
 
 def table(answers: list[tuple[str, Translation]]) -> str:
     """Questions, answers and scores in columns."""
-    width = max(len(question) for question, _ in answers)
+    width = max(columns_of(question) for question, _ in answers)
     lines = [f"{'date as written':{width}}  {'answer':10}  {'score':>7}"]
-    lines += [
-        f"{question:{width}}  {answer.text:10}  {answer.score:7.3f}"
-        for question, answer in answers
-    ]
+    for question, answer in answers:
+        padding = " " * (width - columns_of(question))
+        lines.append(f"{question}{padding}  {answer.text:10}  {answer.score:7.3f}")
     return "\n".join(lines)
+
+
+def columns_of(text: str) -> int:
+    """The columns that a text takes on a terminal: two for a Chinese character."""
+    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def main(argv: list[str]) -> None:
     del argv
+    # The loader that TF Serving uses is "deprecated" in Python, on every call.
+    tf.get_logger().setLevel("ERROR")
     from keras_attn.plots import save_heatmap
 
     server = ModelServer.start("dates", FLAGS.model_base_path, port=0)
