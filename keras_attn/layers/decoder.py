@@ -203,8 +203,6 @@ class AttentionDecoder(keras.layers.Layer):
         state = self.begin(source, memory_mask, initial_state)
         if self._attends_in_loop():
             emitted, weights = self._run(inputs, state, training)
-            if "output" in emitted:
-                return emitted["output"], weights
             return self._outputs(emitted, inputs), weights
         emitted, _ = self._run(inputs, state, training, attend=False)
         hidden = emitted["state"]
