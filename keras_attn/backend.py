@@ -1,72 +1,87 @@
 """What `keras.ops` does not offer in a form this package can use on every backend.
 
-This is the one module below `text` that may import TensorFlow, and only when
-TensorFlow is the backend that Keras runs on.
+This and `tensorflow_scan` are the only modules below `text` that may import TensorFlow,
+and they do when TensorFlow is the backend that Keras runs on.
 """
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from typing import Any
 
 import keras
-from keras import ops, tree
+from keras import ops
+
+# How `product` multiplies: replaced while a loop of TensorFlow is differentiated.
+_multiply: Callable | None = None
 
 
-def scan(step: Callable, init: Any, xs: Any, output_dtypes: tuple[str, ...]):
+def scan(
+    step: Callable,
+    init: Any,
+    xs: Any,
+    output_dtypes: tuple[str, ...],
+    constants: Any = (),
+    training: bool = False,
+):
     """Run `step` over the leading axis of `xs`, carrying a state along.
 
     `keras.ops.scan` on the TensorFlow backend can emit only what has the structure,
     shapes and dtypes of the carry, and sets no `maximum_iterations`, without which XLA
     refuses to differentiate the loop. This one has neither limit.
 
+    With `training` TensorFlow differentiates the loop the way that suits recurrent
+    layers: see `keras_attn.tensorflow_scan`.
+
     Args:
-        step: `(carry, x) -> (carry, outputs)`, `outputs` a tuple of tensors.
+        step: `(carry, x, constants) -> (carry, outputs)`, `outputs` a tuple of tensors.
         init: the first carry, a nest of tensors.
         xs: a nest of tensors of one leading length, `[T, ...]`.
         output_dtypes: the dtypes of `outputs`, in order.
+        constants: a nest of tensors that are the same at every step. With `training`
+            it has to hold every tensor that a gradient is wanted of, besides those of
+            `init` and `xs`.
+        training: whether gradients will be taken.
 
     Returns:
         The last carry, and a tuple of the outputs stacked to `[T, ...]`.
     """
     if keras.backend.backend() == "tensorflow":
-        return _tensorflow_scan(step, init, xs, output_dtypes)
-    return ops.scan(step, init, xs)
+        from keras_attn import tensorflow_scan
+
+        run = tensorflow_scan.train if training else tensorflow_scan.infer
+        return run(step, init, xs, output_dtypes, constants)
+    return ops.scan(lambda carry, x: step(carry, x, constants), init, xs)
 
 
-def _tensorflow_scan(step, init, xs, output_dtypes):
-    import tensorflow as tf
+def product(x, constant):
+    """A matrix product with a constant of a loop, as the steps of `scan` write it.
 
-    flat_xs = [tf.convert_to_tensor(x) for x in tree.flatten(xs)]
-    length = tf.shape(flat_xs[0])[0]
-    inputs = [
-        tf.TensorArray(x.dtype, size=length, element_shape=x.shape[1:]).unstack(x)
-        for x in flat_xs
-    ]
-    outputs = [tf.TensorArray(dtype, size=length) for dtype in output_dtypes]
-    carry = tree.map_structure(tf.convert_to_tensor, init)
+    Args:
+        x: `[B, I]`.
+        constant: a kernel `[I, O]`, or `[B, I, O]`: one matrix a row.
 
-    def body(t, carry, outputs):
-        x = tree.pack_sequence_as(xs, [array.read(t) for array in inputs])
-        next_carry, emitted = step(carry, x)
-        written = [a.write(t, y) for a, y in zip(outputs, emitted, strict=True)]
-        flat = [
-            tf.ensure_shape(new, old.shape)
-            for new, old in zip(
-                tree.flatten(next_carry), tree.flatten(carry), strict=True
-            )
-        ]
-        return t + 1, tree.pack_sequence_as(carry, flat), written
+    Returns:
+        `[B, O]`.
+    """
+    return (_multiply or multiply)(x, constant)
 
-    _, carry, outputs = tf.while_loop(
-        lambda t, *_: t < length,
-        body,
-        (tf.constant(0), carry, outputs),
-        maximum_iterations=length,
-    )
-    stacked = tuple(array.stack() for array in outputs)
-    steps = flat_xs[0].shape[:1]
-    for y in stacked:
-        y.set_shape(steps.concatenate(y.shape[1:]))
-    return carry, stacked
+
+def multiply(x, constant):
+    """`product`, as it is computed."""
+    if len(constant.shape) == 2:
+        return ops.matmul(x, constant)
+    return ops.einsum("bi,bio->bo", x, constant)
+
+
+@contextmanager
+def products_by(function: Callable):
+    """Have `product` call `function(x, constant)` in the meantime."""
+    global _multiply
+    outer, _multiply = _multiply, function
+    try:
+        yield
+    finally:
+        _multiply = outer
 
 
 def compiled(function: Callable) -> Callable:

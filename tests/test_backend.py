@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from keras import ops
+from keras import ops, tree
 
 from keras_attn import backend
 from tests.layers.layer_checks import as_graph, assert_same, to_numpy
@@ -19,7 +19,7 @@ INIT = {"h": RNG.normal(size=(B, U)).astype("float32"), "count": [np.zeros(B, "i
 DTYPES = ("float32", "int32", "bool")
 
 
-def step(carry, x):
+def step(carry, x, _):
     """Emits things of shapes and dtypes that the carry does not have."""
     keep = x["keep"][:, None]
     h = ops.where(keep, ops.tanh(carry["h"] * x["x"] + 1.0), carry["h"])
@@ -99,7 +99,7 @@ def test_scan_keeps_the_length_it_is_told_and_takes_one_it_is_not():
     assert shapes[0].as_list() == [None, B, 2 * U]
 
 
-def power_sum(carry, x):
+def power_sum(carry, x, _):
     """c' = w x c, emitting the square of c': the derivatives can be written down."""
     carry = carry * x
     return carry, (carry * carry,)
@@ -136,6 +136,67 @@ def test_scan_can_be_differentiated(mode):
     # x_i is in c_t for every t >= i: twice the squares from there on, over x_i.
     np.testing.assert_allclose(by_xs[:, 0], [2 * 76, 2 * 72 / 3, -2 * 36], 1e-6)
     np.testing.assert_allclose(by_c, [2 * SUM / 2], 1e-6)
+
+
+class Everything:
+    """A step that uses constants in every way, of two layers with an attention."""
+
+    constants = {
+        "kernel": RNG.normal(size=(U, U)).astype("float32"),
+        "twice": RNG.normal(size=(U, U)).astype("float32"),
+        "memory": RNG.normal(size=(B, 4, U)).astype("float32"),
+        "bias": RNG.normal(size=(U,)).astype("float32"),
+        "unused": np.ones((2,), "float32"),
+        "mask": np.array([[True, True, False, True], [True, False, False, False]]),
+    }
+
+    @staticmethod
+    def step(carry, x, constants):
+        h = carry["h"]
+        # A product with the carry, one with a result of it, one with each row's memory.
+        hidden = ops.tanh(backend.product(h, constants["kernel"]) + constants["bias"])
+        scores = ops.einsum("bu,bsu->bs", hidden, constants["memory"])
+        weights = ops.softmax(ops.where(constants["mask"], scores, -1e9), axis=-1)
+        context = backend.product(weights, constants["memory"])
+        context = backend.product(context, constants["twice"]) + x["x"]
+        context = backend.product(ops.tanh(context), constants["twice"])
+        # What is no constant of the loop multiplies as well.
+        context = backend.product(context, ops.eye(U) * 0.5)
+        h = ops.where(x["keep"][:, None], context, h) + ops.sum(constants["twice"])
+        count = carry["count"][0] + 1
+        return {"h": h, "count": [count]}, (weights, count, ops.sum(h * h))
+
+
+EVERYTHING_DTYPES = ("float32", "int32", "float32")
+
+
+@tensorflow_only
+@pytest.mark.parametrize("mode", ["eager", "graph", "xla"])
+@pytest.mark.parametrize("length", [1, T])
+def test_scan_in_training_has_the_gradients_tensorflow_finds(mode, length):
+    import tensorflow as tf
+
+    inputs = {key: value[:length] for key, value in INPUTS.items()}
+    arguments = tree.map_structure(tf.constant, (INIT, inputs, Everything.constants))
+
+    def results_and_gradients(arguments, training):
+        init, xs, constants = arguments
+        floats = [x for x in tree.flatten(arguments) if x.dtype.is_floating]
+        with tf.GradientTape() as tape:
+            tape.watch(floats)
+            results = backend.scan(
+                Everything.step, init, xs, EVERYTHING_DTYPES, constants, training
+            )
+            carry, (weights, _, squares) = results
+            total = tf.reduce_sum(carry["h"]) + tf.reduce_sum(squares)
+            total += tf.reduce_sum(weights * weights)
+        return results, tape.gradient(total, floats, unconnected_gradients="zero")
+
+    run = results_and_gradients
+    if mode != "eager":
+        run = tf.function(run, jit_compile=mode == "xla", autograph=False)
+    expected = results_and_gradients(arguments, training=False)
+    assert_same(run(arguments, training=True), expected, atol=1e-4)
 
 
 def test_compiled_gives_what_the_function_gives():

@@ -229,7 +229,7 @@ def _trace(parents, beams, lengths):
     """
     times = ops.arange(ops.shape(parents)[0], dtype="int32")
 
-    def back(beam, x):
+    def back(beam, x, _):
         t, parent = x
         parent = ops.take_along_axis(parent, beam, axis=1)
         return ops.where(t < lengths, parent, beam), (beam, parent)

@@ -9,6 +9,8 @@ weights, their order and their initializers. What a step needs of the input alon
 import keras
 from keras import ops
 
+from keras_attn.backend import product
+
 CELLS = ("gru", "lstm")
 
 
@@ -81,22 +83,22 @@ def _gru_step(cell, weights, projected, states):
         # Gates z, r and candidate, as Keras orders them.
         x_z, x_r, x_h = ops.split(projected, 3, axis=-1)
         kernel, bias = weights
-        h_z, h_r, h_h = ops.split(ops.matmul(h, kernel) + bias, 3, axis=-1)
+        h_z, h_r, h_h = ops.split(product(h, kernel) + bias, 3, axis=-1)
         z = cell.recurrent_activation(x_z + h_z)
         r = cell.recurrent_activation(x_r + h_r)
         candidate = cell.activation(x_h + r * h_h)
     else:
         x_gates, x_h = ops.split(projected, [2 * cell.units], axis=-1)
         gate_kernel, candidate_kernel = weights
-        gates = cell.recurrent_activation(x_gates + ops.matmul(h, gate_kernel))
+        gates = cell.recurrent_activation(x_gates + product(h, gate_kernel))
         z, r = ops.split(gates, 2, axis=-1)
-        candidate = cell.activation(x_h + ops.matmul(r * h, candidate_kernel))
+        candidate = cell.activation(x_h + product(r * h, candidate_kernel))
     return (z * h + (1 - z) * candidate,)
 
 
 def _lstm_step(cell, weights, projected, states):
     h, c = states
-    gates = projected + ops.matmul(h, weights[0])
+    gates = projected + product(h, weights[0])
     # Input, forget, candidate and output, as Keras orders them.
     i, f, candidate, o = ops.split(gates, 4, axis=-1)
     i, f, o = (cell.recurrent_activation(gate) for gate in (i, f, o))
@@ -128,7 +130,7 @@ def step_stack(stack, weights, projected, states, masks=()):
         if i > 0:
             below = new[-1][0]
             below = below * masks[i - 1] if masks else below
-            projected = ops.matmul(below, kernel) + bias
+            projected = product(below, kernel) + bias
         new.append(step(cell, loop, projected, states[i]))
     return new
 

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn import backend
+from keras_attn.backend import product
 from keras_attn.checks import check_fraction, check_one_of, check_positive
 from keras_attn.layers import cells
 from keras_attn.layers.bridge import check_states
@@ -177,7 +178,7 @@ class AttentionDecoder(keras.layers.Layer):
             state["feed"] = ops.zeros(shape, dtype=self.compute_dtype)
         return state
 
-    def step(self, inputs, state, training=False):
+    def step(self, inputs, state):
         """Decode one position.
 
         Args:
@@ -226,8 +227,9 @@ class AttentionDecoder(keras.layers.Layer):
         carried = {k: v for k, v in state.items() if k not in fixed}
         names: list[str] = []
 
-        def advance(carry, x):
+        def advance(carry, x, constants):
             projected, masks = x
+            loop, fixed = constants
             emitted, weights, new = self._advance(
                 loop, projected, masks, {**fixed, **carry}, attend
             )
@@ -242,7 +244,9 @@ class AttentionDecoder(keras.layers.Layer):
         dtypes = [self.compute_dtype] * self._emits(attend)
         if attend:
             dtypes.append("float32")
-        _, outputs = backend.scan(advance, carried, xs, tuple(dtypes))
+        _, outputs = backend.scan(
+            advance, carried, xs, tuple(dtypes), (loop, fixed), training
+        )
         outputs = [ops.swapaxes(y, 0, 1) for y in outputs]
         weights = outputs.pop() if attend else None
         return dict(zip(names, outputs, strict=True)), weights
@@ -257,39 +261,52 @@ class AttentionDecoder(keras.layers.Layer):
         emitted, weights = {}, None
         if self.attention is not None and self.attend == "before":
             query = state["cells"][0][0]
-            context, weights, state["attention"] = self._attend(query, state)
-            projected = projected + ops.matmul(context, loop["extra"])
+            context, weights, state["attention"] = self._attend(
+                query, state, loop["attention"]
+            )
+            projected = projected + product(context, loop["extra"])
             emitted["context"] = context
         if self.input_feeding:
-            projected = projected + ops.matmul(state["feed"], loop["extra"])
+            projected = projected + product(state["feed"], loop["extra"])
         state["cells"] = cells.step_stack(
             self.cells, loop["cells"], projected, state["cells"], masks
         )
         emitted["state"] = state["cells"][-1][0]
         if self.attention is not None and self.attend == "after" and attend:
             hidden = emitted["state"]
-            context, weights, state["attention"] = self._attend(hidden, state)
+            context, weights, state["attention"] = self._attend(
+                hidden, state, loop["attention"]
+            )
             emitted["context"] = context
             if self.input_feeding:
-                state["feed"] = self._outputs(emitted, None)
+                state["feed"] = self._outputs(emitted, None, loop["readout"])
                 emitted = {"output": state["feed"]}
         return emitted, weights, state
 
-    def _attend(self, query, state):
+    def _attend(self, query, state, weights=None):
         return self.attention.step(
             query,
             state["keys"],
             state["memory"],
             state.get("memory_mask"),
             state["attention"],
+            weights,
         )
 
     def _loop_weights(self):
         kernel, _ = cells.input_weights(self.cells[0])
-        return {
+        weights = {
             "extra": kernel[self.embedding_dim :],
             "cells": cells.stack_weights(self.cells),
         }
+        if self.attention is not None:
+            weights["attention"] = self.attention.step_weights()
+        if self.input_feeding:
+            weights["readout"] = [
+                ops.cast(self.readout.kernel, self.compute_dtype),
+                ops.cast(self.readout.bias, self.compute_dtype),
+            ]
+        return weights
 
     def _project(self, inputs):
         """The embedded tokens' share of the first cell's input projection."""
@@ -307,14 +324,19 @@ class AttentionDecoder(keras.layers.Layer):
         ones = ops.ones(shape, dtype=self.compute_dtype)
         return tuple(self.dropout_layer(ones, training=True) for _ in self.cells[1:])
 
-    def _outputs(self, emitted, inputs):
+    def _outputs(self, emitted, inputs, weights=None):
+        """The readout; with `weights` as a step of a loop takes it."""
         if "output" in emitted:
             return emitted["output"]
         if self.attend == "before":
             parts = [emitted["state"], emitted["context"], inputs]
         else:
             parts = [emitted["context"], emitted["state"]]
-        return self.readout(ops.concatenate(parts, axis=-1))
+        joined = ops.concatenate(parts, axis=-1)
+        if weights is None:
+            return self.readout(joined)
+        kernel, bias = weights
+        return ops.tanh(product(joined, kernel) + bias)
 
     def _check_built(self):
         if not self.built:

@@ -142,7 +142,7 @@ class RNNEncoder(keras.layers.Layer):
             mask = ops.cast(mask, "bool")
             xs["mask"] = [time_major(mask, r) for r in readers]
 
-        def read(states, x):
+        def read(states, x, weights):
             masks = x.get("mask", [None] * len(readers))
             new = [
                 cells.keep_where(m, cells.step(cell, w, projected, s), s)
@@ -155,7 +155,7 @@ class RNNEncoder(keras.layers.Layer):
         batch_size = ops.shape(inputs)[0]
         init = [cells.zero_states(cell, batch_size) for cell in reader_cells]
         dtypes = tuple(cell.compute_dtype for cell in reader_cells)
-        states, outputs = backend.scan(read, init, xs, dtypes)
+        states, outputs = backend.scan(read, init, xs, dtypes, weights, training)
         outputs = [
             ops.flip(y, 0) if r.go_backwards else y
             for y, r in zip(outputs, readers, strict=True)

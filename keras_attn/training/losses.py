@@ -6,10 +6,53 @@ from keras import ops
 from keras_attn.checks import check_fraction
 
 
-def token_cross_entropy(labels, logits):
-    """-log p in float32 of labels `[B, T]` under logits `[B, T, V]`: `[B, T]`."""
-    logits = ops.cast(logits, "float32")
-    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+def cross_entropy(labels, logits, label_smoothing: float = 0.0):
+    """Label-smoothed cross-entropy of every position, in nats and float32.
+
+    It has its own gradient, softmax less smoothed labels. That of `keras.ops` costs
+    several times as much, most of it in the gradient of picking the label's logit.
+
+    Args:
+        labels: int `[B, T]`.
+        logits: `[B, T, V]`.
+        label_smoothing: e, see `MaskedCrossEntropy`.
+
+    Returns:
+        `[B, T]`.
+    """
+    labels = ops.expand_dims(ops.cast(labels, "int32"), -1)
+    dtype, vocabulary_size = logits.dtype, logits.shape[-1]
+
+    @ops.custom_gradient
+    def compute(logits):
+        log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+        chosen = ops.squeeze(ops.take_along_axis(log_probs, labels, axis=-1), -1)
+        losses = -(1 - label_smoothing) * chosen
+        if label_smoothing:
+            losses = losses - label_smoothing * ops.mean(log_probs, axis=-1)
+
+        def gradient(*args, upstream=None):
+            upstream = ops.expand_dims(args[0] if upstream is None else upstream, -1)
+            d = ops.exp(log_probs)
+            if label_smoothing:
+                d = d - label_smoothing / vocabulary_size
+            d = _subtract_at(d * upstream, labels, (1 - label_smoothing) * upstream)
+            return ops.cast(d, dtype)
+
+        return losses, gradient
+
+    return compute(logits)
+
+
+def _subtract_at(x, labels, values):
+    """x `[B, T, V]` less values `[B, T, 1]` at labels `[B, T, 1]`."""
+    batch, length, _ = ops.shape(x)
+    rows = ops.arange(batch * length, dtype="int32")
+    # [B * T, 2]
+    index = ops.stack([rows, ops.reshape(labels, (-1,))], axis=1)
+    flat = ops.reshape(x, (-1, x.shape[-1]))
+    flat = ops.scatter_update(flat, index, ops.reshape(-values, (-1,)), "add")
+    return ops.reshape(flat, ops.shape(x))
 
 
 def real_tokens(labels):
@@ -46,15 +89,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
     def call(self, y_true, y_pred):
         """The loss of every position, `[B, T]`, padding not yet left out."""
-        losses = token_cross_entropy(y_true, y_pred)
-        if not self.label_smoothing:
-            return losses
-        # sum_k log p(k) / V = log p(y) - logit(y) + mean logit, which spares a second
-        # normalisation over the vocabulary.
-        y_pred = ops.cast(y_pred, "float32")
-        index = ops.expand_dims(ops.cast(y_true, "int32"), -1)
-        chosen = ops.squeeze(ops.take_along_axis(y_pred, index, axis=-1), -1)
-        return losses + self.label_smoothing * (chosen - ops.mean(y_pred, axis=-1))
+        return cross_entropy(y_true, y_pred, self.label_smoothing)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         # Keras would divide by the number of positions, padding included.

@@ -6,7 +6,11 @@ import keras
 from keras import ops
 
 from keras_attn.checks import check_positive
-from keras_attn.layers.attention.base import Attention, additive_score
+from keras_attn.layers.attention.base import (
+    Attention,
+    additive_score,
+    project_query,
+)
 
 
 @keras.saving.register_keras_serializable("keras_attn")
@@ -70,13 +74,17 @@ class BahdanauAttention(Attention):
         memory = ops.cast(memory, self.compute_dtype)
         return ops.cast(ops.matmul(memory, self._cast(self.memory_kernel)), "float32")
 
-    def score(self, query, keys):
-        query = ops.matmul(query, self._cast(self.query_kernel))
-        if not self.normalize:
-            return additive_score(query, keys, self.v)
+    def step_weights(self):
+        weights = {"query_kernel": self._cast(self.query_kernel)}
         v = ops.cast(self.v, "float32")
+        if not self.normalize:
+            return {**weights, "v": v}
         v = ops.cast(self.g, "float32") * v / ops.norm(v)
-        return additive_score(query, keys, v, self.b)
+        return {**weights, "v": v, "b": ops.cast(self.b, "float32")}
+
+    def score(self, query, keys, weights):
+        query = project_query(query, weights["query_kernel"])
+        return additive_score(query, keys, weights["v"], weights.get("b"))
 
     def get_config(self):
         return {

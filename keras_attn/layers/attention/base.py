@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_attn.backend import product
+
 # A score that no softmax in float32 can tell from minus infinity, yet finite: the
 # difference of two of them is 0 and not NaN.
 MASKED_SCORE = -1e9
@@ -47,15 +49,28 @@ class Attention(keras.layers.Layer):
         """The keys `[B, S, U]` of a memory `[B, S, D]`, in float32."""
         raise NotImplementedError
 
-    def score(self, query, keys):
-        """Scores of `[B, Q]` or `[B, T, Q]`: float32 `[B, S]` or `[B, T, S]`."""
+    def step_weights(self):
+        """What `score` needs of the layer's weights, cast and split: a nest of tensors.
+
+        A loop takes them once, outside, and hands them to every `step`.
+        """
+        return ()
+
+    def score(self, query, keys, weights):
+        """Scores of a query `[B, Q]` or `[B, T, Q]`: float32 `[B, S]` or `[B, T, S]`.
+
+        Args:
+            query: in the compute dtype.
+            keys: what `project_memory` returned.
+            weights: what `step_weights` returned.
+        """
         raise NotImplementedError
 
     def initial_state(self, memory, mask=None):
         """The state before the first `step`: a nest of tensors, here an empty one."""
         return ()
 
-    def step(self, query, keys, memory, mask, state):
+    def step(self, query, keys, memory, mask, state, step_weights=None):
         """Attend once.
 
         Args:
@@ -64,13 +79,16 @@ class Attention(keras.layers.Layer):
             memory: `[B, S, D]`.
             mask: bool `[B, S]` or None.
             state: what the last `step`, or `initial_state`, returned.
+            step_weights: what `step_weights()` returned; taken when not given.
 
         Returns:
             `(context, weights, state)`.
         """
         query = ops.cast(query, self.compute_dtype)
         memory = ops.cast(memory, self.compute_dtype)
-        weights = masked_softmax(self.score(query, keys), mask)
+        if step_weights is None:
+            step_weights = self.step_weights()
+        weights = masked_softmax(self.score(query, keys, step_weights), mask)
         return weighted_sum(weights, memory), weights, state
 
     def call(self, query, memory, mask=None, memory_mask=None):
@@ -140,7 +158,14 @@ def weighted_sum(weights, memory):
     weights = ops.cast(weights, memory.dtype)
     if len(weights.shape) == 3:
         return ops.matmul(weights, memory)
-    return ops.einsum("bs,bsd->bd", weights, memory)
+    return product(weights, memory)
+
+
+def project_query(query, kernel):
+    """Query `[B, Q]` or `[B, T, Q]` times kernel `[Q, U]`."""
+    return (
+        product(query, kernel) if len(query.shape) == 2 else ops.matmul(query, kernel)
+    )
 
 
 def additive_score(query, keys, vector, bias=None):

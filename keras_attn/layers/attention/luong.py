@@ -4,7 +4,12 @@ import keras
 from keras import ops
 
 from keras_attn.checks import check_one_of, check_positive
-from keras_attn.layers.attention.base import Attention, additive_score, dot_score
+from keras_attn.layers.attention.base import (
+    Attention,
+    additive_score,
+    dot_score,
+    project_query,
+)
 
 SCORES = ("dot", "general", "concat")
 
@@ -86,15 +91,22 @@ class LuongAttention(Attention):
             memory = ops.matmul(memory, self._cast(self.kernel)[self.query_dim :])
         return ops.cast(memory, "float32")
 
-    def score(self, query, keys):
+    def step_weights(self):
+        weights = {}
         if self.score_name == "concat":
-            query = ops.matmul(query, self._cast(self.kernel)[: self.query_dim])
-            scores = additive_score(query, keys, self.v)
+            weights["query_kernel"] = self._cast(self.kernel)[: self.query_dim]
+            weights["v"] = ops.cast(self.v, "float32")
+        if self.use_scale:
+            weights["scale"] = ops.cast(self.scale, "float32")
+        return weights
+
+    def score(self, query, keys, weights):
+        if self.score_name == "concat":
+            query = project_query(query, weights["query_kernel"])
+            scores = additive_score(query, keys, weights["v"])
         else:
             scores = dot_score(query, keys)
-        if self.use_scale:
-            scores = scores * ops.cast(self.scale, "float32")
-        return scores
+        return scores * weights["scale"] if self.use_scale else scores
 
     def get_config(self):
         return {
