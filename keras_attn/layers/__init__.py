@@ -4,6 +4,7 @@ from keras_attn.layers.attention import BahdanauAttention, LuongAttention
 from keras_attn.layers.bridge import Bridge
 from keras_attn.layers.decoder import AttentionDecoder
 from keras_attn.layers.encoders import BiGRUEncoder, RNNEncoder
+from keras_attn.layers.output import OutputLayer
 
 __all__ = [
     "AttentionDecoder",
@@ -11,5 +12,6 @@ __all__ = [
     "BiGRUEncoder",
     "Bridge",
     "LuongAttention",
+    "OutputLayer",
     "RNNEncoder",
 ]

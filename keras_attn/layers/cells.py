@@ -57,7 +57,7 @@ def loop_weights(cell):
         return (kernel,)
     if cell.reset_after:
         return kernel, ops.cast(cell.bias, cell.compute_dtype)[1]
-    return kernel[:, : 2 * cell.units], kernel[:, 2 * cell.units :]
+    return tuple(ops.split(kernel, [2 * cell.units], axis=-1))
 
 
 def step(cell, weights, projected, states):
@@ -79,21 +79,21 @@ def step(cell, weights, projected, states):
 
 def _gru_step(cell, weights, projected, states):
     (h,) = states
+    # Gates z and r, side by side, and the candidate, as Keras orders them.
+    x_gates, x_h = ops.split(projected, [2 * cell.units], axis=-1)
     if cell.reset_after:
-        # Gates z, r and candidate, as Keras orders them.
-        x_z, x_r, x_h = ops.split(projected, 3, axis=-1)
         kernel, bias = weights
-        h_z, h_r, h_h = ops.split(product(h, kernel) + bias, 3, axis=-1)
-        z = cell.recurrent_activation(x_z + h_z)
-        r = cell.recurrent_activation(x_r + h_r)
+        recurrent = product(h, kernel) + bias
+        h_gates, h_h = ops.split(recurrent, [2 * cell.units], axis=-1)
+        z, r = ops.split(cell.recurrent_activation(x_gates + h_gates), 2, axis=-1)
         candidate = cell.activation(x_h + r * h_h)
     else:
-        x_gates, x_h = ops.split(projected, [2 * cell.units], axis=-1)
         gate_kernel, candidate_kernel = weights
         gates = cell.recurrent_activation(x_gates + product(h, gate_kernel))
         z, r = ops.split(gates, 2, axis=-1)
         candidate = cell.activation(x_h + product(r * h, candidate_kernel))
-    return (z * h + (1 - z) * candidate,)
+    # z h + (1 - z) candidate
+    return (candidate + z * (h - candidate),)
 
 
 def _lstm_step(cell, weights, projected, states):

@@ -9,9 +9,13 @@ from keras_attn import backend
 from keras_attn.backend import product
 from keras_attn.checks import check_fraction, check_one_of, check_positive
 from keras_attn.layers import cells
+from keras_attn.layers.attention.base import weighted_sum
 from keras_attn.layers.bridge import check_states
 
 ATTEND = ("before", "after")
+
+# What a step hands back as it was.
+FIXED = ("memory", "keys", "memory_mask", "memory_gates")
 
 
 @keras.saving.register_keras_serializable("keras_attn")
@@ -173,145 +177,154 @@ class AttentionDecoder(keras.layers.Layer):
         state["attention"] = self.attention.initial_state(memory, memory_mask)
         if memory_mask is not None:
             state["memory_mask"] = ops.cast(memory_mask, "bool")
+        if self.attend == "before":
+            # The context is a weighted sum, so what it adds to the gates is one, too,
+            # of the memory times the gates' kernel: one product a source.
+            state["memory_gates"] = ops.matmul(memory, self._input_kernels()[1])
         if self.input_feeding:
             shape = (batch_size, self.readout_units)
             state["feed"] = ops.zeros(shape, dtype=self.compute_dtype)
         return state
 
-    def step(self, inputs, state):
+    def step_weights(self):
+        """What `step` needs of the weights, cast and split: a nest of tensors.
+
+        A loop takes them once, outside, and hands them to every `step`.
+        """
+        token_kernel, extra_kernel, bias = self._input_kernels()
+        weights = {
+            "token": (token_kernel, bias),
+            "cells": cells.stack_weights(self.cells),
+        }
+        if self.attention is not None:
+            weights["attention"] = self.attention.step_weights()
+            readout = self.readout.kernel, self.readout.bias
+            weights["readout"] = [ops.cast(w, self.compute_dtype) for w in readout]
+        if self.input_feeding:
+            weights["feed"] = extra_kernel
+        return weights
+
+    def step(self, inputs, state, step_weights=None):
         """Decode one position.
 
         Args:
             inputs: embedded tokens `[B, E]`.
             state: what `begin` or the last `step` returned.
+            step_weights: what `step_weights()` returned; taken when not given.
 
         Returns:
             `(outputs, weights, state)`: `[B, readout_units]`, float32 `[B, S]`
             (`[B, 0]` without attention), and the next state.
         """
         inputs = ops.cast(inputs, self.compute_dtype)
-        loop = self._loop_weights()
-        projected = self._project(inputs)
-        emitted, weights, state = self._advance(loop, projected, (), state)
+        loop = self.step_weights() if step_weights is None else step_weights
+        hidden, weights, new = self._advance(
+            loop, _affine(inputs, loop["token"]), state
+        )
         if self.attention is None:
-            return emitted["state"], _no_weights(inputs), state
-        return self._outputs(emitted, inputs), weights, state
+            return hidden, _no_weights(inputs), new
+        if self.input_feeding:
+            return hidden, weights, new
+        if self.attend == "before":
+            context = weighted_sum(weights, state["memory"])
+        else:
+            context, weights, new["attention"] = self._attend(hidden, state, loop)
+        joined = self._joined(hidden, context, inputs)
+        return ops.tanh(_affine(joined, loop["readout"])), weights, new
 
     def call(
         self, inputs, memory=None, memory_mask=None, initial_state=None, training=False
     ):
         source = inputs if memory is None else memory
         state = self.begin(source, memory_mask, initial_state)
-        if self._attends_in_loop():
-            emitted, weights = self._run(inputs, state, training)
-            return self._outputs(emitted, inputs), weights
-        emitted, _ = self._run(inputs, state, training, attend=False)
-        hidden = emitted["state"]
+        hidden, weights = self._run(inputs, state, training)
         if self.attention is None:
             return hidden, _no_weights(hidden)
-        context, weights, _ = self._attend(hidden, state)
-        return self._outputs({"state": hidden, "context": context}, inputs), weights
+        if self.input_feeding:
+            return hidden, weights
+        if self.attend == "before":
+            context = weighted_sum(weights, state["memory"])
+        else:
+            context, weights, _ = self._attend(hidden, state)
+        return self.readout(self._joined(hidden, context, inputs)), weights
 
-    def _attends_in_loop(self):
-        if self.attention is None:
-            return False
-        return self.attend == "before" or self.input_feeding
-
-    def _run(self, inputs, state, training, attend=True):
-        """All positions: what `_advance` emits, as `[B, T, ...]`, and the weights."""
-        loop = self._loop_weights()
+    def _run(self, inputs, state, training):
+        """All positions: what `_advance` returns, `[B, T, ...]`; weights or None."""
+        loop = self.step_weights()
         # The same at every step, and so not carried.
-        fixed = {
-            k: v for k, v in state.items() if k in ("memory", "keys", "memory_mask")
-        }
-        carried = {k: v for k, v in state.items() if k not in fixed}
-        names: list[str] = []
+        fixed = {k: state[k] for k in FIXED if k in state}
+        carried = {k: state[k] for k in state if k not in FIXED}
+        attends = self.attend == "before" or self.input_feeding
+        attends = attends and self.attention is not None
 
         def advance(carry, x, constants):
-            projected, masks = x
             loop, fixed = constants
-            emitted, weights, new = self._advance(
-                loop, projected, masks, {**fixed, **carry}, attend
-            )
-            names[:] = sorted(emitted)
-            outputs = tuple(emitted[name] for name in names)
+            hidden, weights, new = self._advance(loop, x[0], {**fixed, **carry}, x[1])
             new = {k: new[k] for k in carry}
-            return new, (outputs if weights is None else (*outputs, weights))
+            return new, (hidden, weights) if attends else (hidden,)
 
         # [T, B, gates * units]
-        projected = ops.swapaxes(self._project(inputs), 0, 1)
+        projected = _affine(ops.swapaxes(inputs, 0, 1), loop["token"])
         xs = (projected, self._dropout_masks(projected, training))
-        dtypes = [self.compute_dtype] * self._emits(attend)
-        if attend:
-            dtypes.append("float32")
-        _, outputs = backend.scan(
-            advance, carried, xs, tuple(dtypes), (loop, fixed), training
-        )
-        outputs = [ops.swapaxes(y, 0, 1) for y in outputs]
-        weights = outputs.pop() if attend else None
-        return dict(zip(names, outputs, strict=True)), weights
+        dtypes = (self.compute_dtype, "float32") if attends else (self.compute_dtype,)
+        _, outputs = backend.scan(advance, carried, xs, dtypes, (loop, fixed), training)
+        hidden, *weights = [ops.swapaxes(y, 0, 1) for y in outputs]
+        return hidden, weights[0] if attends else None
 
-    def _emits(self, attend):
-        # "before" leaves the readout of state and context for after the loop.
-        return 2 if attend and not self.input_feeding else 1
+    def _advance(self, loop, projected, state, masks=()):
+        """One step of what has to be in the loop.
 
-    def _advance(self, loop, projected, masks, state, attend=True):
-        """One step from the projected token: what it emits, weights, the next state."""
-        state = dict(state)
-        emitted, weights = {}, None
+        Args:
+            loop: `step_weights()`.
+            projected: `[B, gates * units]`, the token's share of the gates.
+            state: the state before the step.
+            masks: dropout masks for `cells.step_stack`.
+
+        Returns:
+            `(hidden, weights, state)`: the last cell's state, with input feeding the
+            readout; the weights where the step attends, else None; the next state.
+        """
+        state, weights = dict(state), None
         if self.attention is not None and self.attend == "before":
             query = state["cells"][0][0]
-            context, weights, state["attention"] = self._attend(
-                query, state, loop["attention"]
+            gates, weights, state["attention"] = self._attend(
+                query, state, loop, state["memory_gates"]
             )
-            projected = projected + product(context, loop["extra"])
-            emitted["context"] = context
+            projected = projected + gates
         if self.input_feeding:
-            projected = projected + product(state["feed"], loop["extra"])
+            projected = projected + product(state["feed"], loop["feed"])
         state["cells"] = cells.step_stack(
             self.cells, loop["cells"], projected, state["cells"], masks
         )
-        emitted["state"] = state["cells"][-1][0]
-        if self.attention is not None and self.attend == "after" and attend:
-            hidden = emitted["state"]
-            context, weights, state["attention"] = self._attend(
-                hidden, state, loop["attention"]
-            )
-            emitted["context"] = context
-            if self.input_feeding:
-                state["feed"] = self._outputs(emitted, None, loop["readout"])
-                emitted = {"output": state["feed"]}
-        return emitted, weights, state
+        hidden = state["cells"][-1][0]
+        if self.input_feeding:
+            context, weights, state["attention"] = self._attend(hidden, state, loop)
+            joined = self._joined(hidden, context, None)
+            hidden = state["feed"] = ops.tanh(_affine(joined, loop["readout"]))
+        return hidden, weights, state
 
-    def _attend(self, query, state, weights=None):
+    def _attend(self, query, state, loop=None, memory=None):
         return self.attention.step(
             query,
             state["keys"],
-            state["memory"],
+            state["memory"] if memory is None else memory,
             state.get("memory_mask"),
             state["attention"],
-            weights,
+            None if loop is None else loop["attention"],
         )
 
-    def _loop_weights(self):
-        kernel, _ = cells.input_weights(self.cells[0])
-        weights = {
-            "extra": kernel[self.embedding_dim :],
-            "cells": cells.stack_weights(self.cells),
-        }
-        if self.attention is not None:
-            weights["attention"] = self.attention.step_weights()
-        if self.input_feeding:
-            weights["readout"] = [
-                ops.cast(self.readout.kernel, self.compute_dtype),
-                ops.cast(self.readout.bias, self.compute_dtype),
-            ]
-        return weights
-
-    def _project(self, inputs):
-        """The embedded tokens' share of the first cell's input projection."""
+    def _input_kernels(self):
+        """The first cell's kernel for the token, that for the rest, and its bias."""
         kernel, bias = cells.input_weights(self.cells[0])
-        return ops.matmul(inputs, kernel[: self.embedding_dim]) + bias
+        # Not slices, whose gradients are each as large as the whole.
+        token, extra = ops.split(kernel, [self.embedding_dim], axis=0)
+        return token, extra, bias
+
+    def _joined(self, hidden, context, inputs):
+        """What the readout reads."""
+        if self.attend == "before":
+            return ops.concatenate([hidden, context, inputs], axis=-1)
+        return ops.concatenate([context, hidden], axis=-1)
 
     def _dropout_masks(self, projected, training):
         """One `[T, B, units]` of scaled zeros and ones for each cell but the first.
@@ -323,20 +336,6 @@ class AttentionDecoder(keras.layers.Layer):
         shape = (*ops.shape(projected)[:2], self.units)
         ones = ops.ones(shape, dtype=self.compute_dtype)
         return tuple(self.dropout_layer(ones, training=True) for _ in self.cells[1:])
-
-    def _outputs(self, emitted, inputs, weights=None):
-        """The readout; with `weights` as a step of a loop takes it."""
-        if "output" in emitted:
-            return emitted["output"]
-        if self.attend == "before":
-            parts = [emitted["state"], emitted["context"], inputs]
-        else:
-            parts = [emitted["context"], emitted["state"]]
-        joined = ops.concatenate(parts, axis=-1)
-        if weights is None:
-            return self.readout(joined)
-        kernel, bias = weights
-        return ops.tanh(product(joined, kernel) + bias)
 
     def _check_built(self):
         if not self.built:
@@ -377,6 +376,13 @@ class AttentionDecoder(keras.layers.Layer):
         config = dict(config)
         config["attention"] = keras.saving.deserialize_keras_object(config["attention"])
         return cls(**config)
+
+
+def _affine(x, weights):
+    """x `[..., I]` times a kernel `[I, O]` plus a bias: `[..., O]`."""
+    kernel, bias = weights
+    y = product(x, kernel) if len(x.shape) == 2 else ops.matmul(x, kernel)
+    return y + bias
 
 
 def _no_weights(outputs):

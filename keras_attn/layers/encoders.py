@@ -133,9 +133,10 @@ class RNNEncoder(keras.layers.Layer):
             x = ops.swapaxes(x, 0, 1)
             return ops.flip(x, 0) if reader.go_backwards else x
 
+        # Turned before they are projected, when they are narrower.
         xs = {
             "inputs": [
-                time_major(cells.project_inputs(r.cell, inputs), r) for r in readers
+                cells.project_inputs(r.cell, time_major(inputs, r)) for r in readers
             ]
         }
         if mask is not None:

@@ -13,6 +13,7 @@ from keras_attn.layers import (
     BahdanauAttention,
     Bridge,
     LuongAttention,
+    OutputLayer,
     RNNEncoder,
 )
 
@@ -149,7 +150,7 @@ class AttentionSeq2Seq(keras.Model):
         source_dropout = dropout_layer(embedding_dropout, "source_embedding_dropout")
         target_dropout = dropout_layer(embedding_dropout, "target_embedding_dropout")
         readout_dropout_layer = dropout_layer(readout_dropout, "readout_dropout")
-        output_layer = keras.layers.Dense(
+        output_layer = OutputLayer(
             target_vocabulary_size, name="output_layer", **options
         )
 

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_attn import backend
 from keras_attn.checks import check_fraction
 
 
@@ -20,20 +21,22 @@ def cross_entropy(labels, logits, label_smoothing: float = 0.0):
     Returns:
         `[B, T]`.
     """
-    labels = ops.expand_dims(ops.cast(labels, "int32"), -1)
     dtype, vocabulary_size = logits.dtype, logits.shape[-1]
+    labels = ops.cast(labels, "int32")
 
     @ops.custom_gradient
     def compute(logits):
-        log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-        chosen = ops.squeeze(ops.take_along_axis(log_probs, labels, axis=-1), -1)
-        losses = -(1 - label_smoothing) * chosen
+        logits = ops.cast(logits, "float32")
+        probs = ops.softmax(logits, axis=-1)
+        # The logarithm of the sum of exp(logit), by the largest of them.
+        log_sum = ops.max(logits, axis=-1) - ops.log(ops.max(probs, axis=-1))
+        losses = log_sum - (1 - label_smoothing) * pick(logits, labels)
         if label_smoothing:
-            losses = losses - label_smoothing * ops.mean(log_probs, axis=-1)
+            losses = losses - label_smoothing * ops.mean(logits, axis=-1)
 
         def gradient(*args, upstream=None):
             upstream = ops.expand_dims(args[0] if upstream is None else upstream, -1)
-            d = ops.exp(log_probs)
+            d = probs
             if label_smoothing:
                 d = d - label_smoothing / vocabulary_size
             d = _subtract_at(d * upstream, labels, (1 - label_smoothing) * upstream)
@@ -44,15 +47,21 @@ def cross_entropy(labels, logits, label_smoothing: float = 0.0):
     return compute(logits)
 
 
+def pick(logits, labels):
+    """Of `[B, T, V]` what stands at labels int32 `[B, T]`: `[B, T]`."""
+    chosen = ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1)
+    return ops.squeeze(chosen, -1)
+
+
 def _subtract_at(x, labels, values):
-    """x `[B, T, V]` less values `[B, T, 1]` at labels `[B, T, 1]`."""
-    batch, length, _ = ops.shape(x)
+    """x `[B, T, V]` less values `[B, T, 1]` at labels `[B, T]`."""
+    batch, length = ops.shape(labels)
     rows = ops.arange(batch * length, dtype="int32")
     # [B * T, 2]
     index = ops.stack([rows, ops.reshape(labels, (-1,))], axis=1)
     flat = ops.reshape(x, (-1, x.shape[-1]))
     flat = ops.scatter_update(flat, index, ops.reshape(-values, (-1,)), "add")
-    return ops.reshape(flat, ops.shape(x))
+    return ops.reshape(flat, (batch, length, x.shape[-1]))
 
 
 def real_tokens(labels):
@@ -94,16 +103,20 @@ class MaskedCrossEntropy(keras.losses.Loss):
     def __call__(self, y_true, y_pred, sample_weight=None):
         # Keras would divide by the number of positions, padding included.
         y_true = ops.convert_to_tensor(y_true)
-        y_pred = ops.convert_to_tensor(y_pred)
         real = real_tokens(y_true)
-        weights = real
         if sample_weight is not None:
             sample_weight = ops.cast(sample_weight, "float32")
             if len(sample_weight.shape) == 1:
                 sample_weight = ops.expand_dims(sample_weight, -1)
-            weights = real * sample_weight
-        losses = self.call(y_true, y_pred)
-        return ops.sum(losses * weights) / ops.maximum(ops.sum(real), 1.0)
+            sample_weight = real * sample_weight
+        product = backend.product_of(y_pred)
+        if product is not None:
+            smoothing = self.label_smoothing
+            total = product.cross_entropy(y_true, sample_weight, smoothing).loss
+        else:
+            losses = self.call(y_true, ops.convert_to_tensor(y_pred))
+            total = ops.sum(losses * (real if sample_weight is None else sample_weight))
+        return total / ops.maximum(ops.sum(real), 1.0)
 
     def get_config(self):
         return {"label_smoothing": self.label_smoothing, "name": self.name}

@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from keras_attn.training.losses import cross_entropy, real_tokens
+from keras_attn import backend
+from keras_attn.training.losses import cross_entropy, pick, real_tokens
 
 
 class _TokenMean(keras.metrics.Metric):
@@ -18,11 +19,20 @@ class _TokenMean(keras.metrics.Metric):
         """The value of every position, `[B, T]`."""
         raise NotImplementedError
 
+    def total_of(self, sums):
+        """The sum of the values, of a loss's `backend.tensorflow_loss.Sums`."""
+        raise NotImplementedError
+
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_true = ops.convert_to_tensor(y_true)
         real = real_tokens(y_true)
-        values = ops.cast(self.values(y_true, y_pred), "float32")
-        self.total.assign_add(ops.cast(ops.sum(values * real), self.total.dtype))
+        product = backend.product_of(y_pred)
+        sums = None if product is None else product.sums_of(y_true)
+        if sums is None:
+            total = ops.sum(ops.cast(self.values(y_true, y_pred), "float32") * real)
+        else:
+            total = self.total_of(sums)
+        self.total.assign_add(ops.cast(total, self.total.dtype))
         self.tokens.assign_add(ops.cast(ops.sum(real), self.tokens.dtype))
 
     def result(self):
@@ -42,8 +52,12 @@ class TokenAccuracy(_TokenMean):
 
     def values(self, y_true, y_pred):
         # Not ops.argmax, which on TensorFlow costs seven passes over the logits.
-        best = ops.squeeze(ops.top_k(y_pred, 1)[1], -1)
-        return ops.equal(best, ops.cast(y_true, best.dtype))
+        y_pred = ops.cast(y_pred, "float32")
+        chosen = pick(y_pred, ops.cast(y_true, "int32"))
+        return ops.equal(chosen, ops.max(y_pred, axis=-1))
+
+    def total_of(self, sums):
+        return sums.correct
 
 
 @keras.saving.register_keras_serializable("keras_attn")
@@ -59,6 +73,9 @@ class Perplexity(_TokenMean):
 
     def values(self, y_true, y_pred):
         return cross_entropy(y_true, y_pred)
+
+    def total_of(self, sums):
+        return sums.nll
 
     def result(self):
         return ops.exp(super().result())

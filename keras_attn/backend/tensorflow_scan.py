@@ -55,6 +55,13 @@ class _Plan(NamedTuple):
     summed: list[int]  # constants that are used in other ways as well
 
 
+class _Kept(NamedTuple):
+    """What the way back reads, as arrays over the steps."""
+
+    inputs: Any  # xs
+    values: list[Any]  # of a plan: the carry before, and the products of, each step
+
+
 def _plan(step, init, xs, constants) -> _Plan:
     """Found by tracing one step and its gradient."""
     flat = tree.flatten(constants)
@@ -88,8 +95,7 @@ def _forward(step, init, xs, output_dtypes, constants, plan=None):
     """The loop.
 
     Returns:
-        The last carry, the outputs, and with a plan what the way back needs of every
-        step: the carry before it and the results of its products, `[T, ...]` each.
+        The last carry, the outputs, and what the way back needs.
     """
     flat_xs, flat_constants = tree.flatten(xs), tree.flatten(constants)
     length = tf.shape(flat_xs[0])[0]
@@ -122,16 +128,15 @@ def _forward(step, init, xs, output_dtypes, constants, plan=None):
         (tf.constant(0), init, arrays),
         maximum_iterations=length,
     )
-    stacked = _stack(arrays, flat_xs[0].shape[:1])
-    return carry, tuple(stacked[: len(output_dtypes)]), stacked[len(output_dtypes) :]
+    count = len(output_dtypes)
+    outputs = tuple(_stack(arrays[:count], flat_xs[0].shape[:1]))
+    return carry, outputs, _Kept(inputs, arrays[count:])
 
 
 def _backward(step, init, xs, constants, plan, kept, upstream):
     """The gradients of init, xs and constants from those of the results, all flat."""
     flat, count = tree.flatten(constants), len(tree.flatten(init))
     length = tf.shape(tree.flatten(xs)[0])[0]
-    inputs = tree.map_structure(_array_of, xs)
-    kept = [_array_of(x) for x in kept]
     d_outputs = [_array_of(d) for d in _floats(upstream[count:])]
     summed = [flat[i] for i in plan.summed]
     sums = [tf.zeros(tf.shape(x), tf.float32) for x in summed]
@@ -140,9 +145,9 @@ def _backward(step, init, xs, constants, plan, kept, upstream):
     factors = [tf.TensorArray(t, size=length) for t in plan.dtypes for _ in "xy"]
 
     def body(t, d_carry, sums, d_xs, factors):
-        values = [array.read(t) for array in kept]
+        values = [array.read(t) for array in kept.values]
         carry = tree.pack_sequence_as(init, values[:count])
-        x = tree.map_structure(lambda array: array.read(t), inputs)
+        x = tree.map_structure(lambda array: array.read(t), kept.inputs)
         results, pairs = iter(values[count:]), []
 
         def replay(x, constant):
@@ -242,7 +247,12 @@ def _zeros_of_a_step(x):
 
 
 def _array_of(x):
-    array = tf.TensorArray(x.dtype, size=tf.shape(x)[0], element_shape=x.shape[1:])
+    array = tf.TensorArray(
+        x.dtype,
+        size=tf.shape(x)[0],
+        element_shape=x.shape[1:],
+        clear_after_read=False,
+    )
     return array.unstack(x)
 
 

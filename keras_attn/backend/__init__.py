@@ -1,7 +1,7 @@
 """What `keras.ops` does not offer in a form this package can use on every backend.
 
-This and `tensorflow_scan` are the only modules below `text` that may import TensorFlow,
-and they do when TensorFlow is the backend that Keras runs on.
+The modules `tensorflow_*` of this package import TensorFlow; they are imported
+when TensorFlow is the backend that Keras runs on.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def scan(
     refuses to differentiate the loop. This one has neither limit.
 
     With `training` TensorFlow differentiates the loop the way that suits recurrent
-    layers: see `keras_attn.tensorflow_scan`.
+    layers: see `keras_attn.backend.tensorflow_scan`.
 
     Args:
         step: `(carry, x, constants) -> (carry, outputs)`, `outputs` a tuple of tensors.
@@ -46,7 +46,7 @@ def scan(
         The last carry, and a tuple of the outputs stacked to `[T, ...]`.
     """
     if keras.backend.backend() == "tensorflow":
-        from keras_attn import tensorflow_scan
+        from keras_attn.backend import tensorflow_scan
 
         run = tensorflow_scan.train if training else tensorflow_scan.infer
         return run(step, init, xs, output_dtypes, constants)
@@ -82,6 +82,28 @@ def products_by(function: Callable):
         yield
     finally:
         _multiply = outer
+
+
+def remember_product(logits, hidden, kernel, bias) -> None:
+    """Note on `logits` what they are made of, where a loss can make use of it.
+
+    As Keras notes the logits on what a softmax returns; on TensorFlow only.
+
+    Args:
+        logits: `hidden @ kernel + bias`, `[B, T, V]`.
+        hidden: `[B, T, H]`.
+        kernel: `[H, V]` in the compute dtype.
+        bias: `[V]`, likewise.
+    """
+    if keras.backend.backend() == "tensorflow":
+        from keras_attn.backend.tensorflow_loss import Product
+
+        logits._keras_attn_product = Product(hidden, kernel, bias)
+
+
+def product_of(logits):
+    """What `remember_product` noted, a `tensorflow_loss.Product`, or None."""
+    return getattr(logits, "_keras_attn_product", None)
 
 
 def compiled(function: Callable) -> Callable:
