@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
-from keras import ops
+from keras import ops, tree
 
 # How `product` multiplies: replaced while a loop of TensorFlow is differentiated.
 _multiply: Callable | None = None
@@ -82,6 +82,45 @@ def products_by(function: Callable):
         yield
     finally:
         _multiply = outer
+
+
+def can_shrink() -> bool:
+    """Whether tensors may become smaller within a loop: with TensorFlow's graphs."""
+    return keras.backend.backend() == "tensorflow"
+
+
+def while_loop(condition, body, variables: tuple, maximum_iterations: int, shrinks):
+    """`keras.ops.while_loop`, in which some variables may lose rows.
+
+    Args:
+        condition: the variables to a bool.
+        body: the variables to the next ones.
+        variables: a tuple of nests of tensors.
+        maximum_iterations: the most steps.
+        shrinks: for each variable, whether the first axis of its tensors may change.
+
+    Returns:
+        The last variables.
+    """
+    if not can_shrink():
+        return ops.while_loop(condition, body, variables, maximum_iterations)
+    import tensorflow as tf
+
+    def shape(x, shrinks):
+        free = x.shape.rank and shrinks
+        return tf.TensorShape([None, *x.shape[1:]]) if free else x.shape
+
+    invariants = tuple(
+        tree.map_structure(lambda x, s=s: shape(x, s), variable)
+        for variable, s in zip(variables, shrinks, strict=True)
+    )
+    return tf.while_loop(
+        condition,
+        body,
+        variables,
+        shape_invariants=invariants,
+        maximum_iterations=maximum_iterations,
+    )
 
 
 def remember_product(logits, hidden, kernel, bias) -> None:

@@ -10,7 +10,7 @@ from keras_attn.decoding.result import (
     EOS_ID,
     IMPOSSIBLE,
     SearchResult,
-    allowed_log_probs,
+    best_tokens,
     check_search,
     first_step,
     length_penalty_of,
@@ -24,6 +24,23 @@ class Finished(NamedTuple):
     scores: Any
     lengths: Any  # without </s>
     beams: Any  # the open hypothesis that </s> closed
+
+
+class Beams(NamedTuple):
+    """What is known of each sentence."""
+
+    log_probs: Any  # `[B, K]`, of its open hypotheses, best first
+    steps: Any  # int32 `[B]`, their length
+    finished: Finished
+
+
+class Search(NamedTuple):
+    """What a step goes on with: of the b sentences that are still searched."""
+
+    index: Any  # int32 `[b]`, their rows of the batch
+    tokens: Any  # int32 `[b * K]`, the last tokens
+    state: Any  # the decoder's
+    beams: Beams
 
 
 class History(NamedTuple):
@@ -84,58 +101,156 @@ def beam_search(
             "Invalid value for argument `n_best`. Expected at most the beam width, "
             f"{beam_width}. Received: n_best={n_best}"
         )
-    rows = batch_size * beam_width
+    options = _Options(beam_width, max_length, length_penalty, n_best)
     state = tree.map_structure(lambda x: ops.repeat(x, beam_width, axis=0), state)
-    logits, weights, state = first_step(step, state, rows)
+    logits, weights, state = first_step(step, state, batch_size * beam_width)
     _check_vocabulary(beam_width, logits.shape[-1])
+    search, done, history = _start(options, batch_size, state, weights)
 
-    shape = (batch_size, beam_width)
-    # The hypotheses of a sentence are still one and the same: continue only one.
-    first = ops.arange(beam_width) == 0
-    log_probs = ops.where(first, 0.0, IMPOSSIBLE) + ops.zeros(shape)
-    finished = Finished(
-        scores=ops.full(shape, IMPOSSIBLE, dtype="float32"),
-        lengths=ops.zeros(shape, dtype="int32"),
-        beams=ops.zeros(shape, dtype="int32"),
-    )
-    history = History(
-        tokens=ops.zeros((max_length, *shape), dtype="int32"),
-        parents=ops.zeros((max_length, *shape), dtype="int32"),
-        weights=ops.zeros((max_length, *ops.shape(weights)), dtype="float32"),
-    )
+    def unsettled(t, search, done, history):
+        settled = ops.all(_settled(options, search.beams))
+        return ops.logical_and(t < max_length, ops.logical_not(settled))
 
-    def choose(t, logits, weights, old_state, state, log_probs, finished, history):
-        log_probs, parents, tokens, finished = _extend(
-            t, logits, log_probs, finished, length_penalty
+    def choose(t, logits, weights, old_state, search, done, history):
+        search, history = _choose(
+            options, t, logits, weights, old_state, search, history
         )
-        history = History(
-            tokens=write(history.tokens, t, tokens),
-            parents=write(history.parents, t, parents),
-            weights=write(history.weights, t, weights),
-        )
-        state = _reorder(old_state, state, _flat(parents))
-        return t + 1, ops.reshape(tokens, (-1,)), state, log_probs, finished, history
+        if backend.can_shrink():
+            search, done = _shrink(options, search, done)
+        return t + 1, search, done, history
 
-    def body(t, tokens, state, log_probs, finished, history):
-        logits, weights, new_state = step(tokens, state)
-        weights = ops.cast(weights, "float32")
-        return choose(
-            t, logits, weights, state, new_state, log_probs, finished, history
-        )
-
-    def unsettled(t, tokens, state, log_probs, finished, history):
-        # Log-probabilities only fall, so this is the most the best one can still reach.
-        reachable = log_probs[:, 0] / length_penalty_of(max_length, length_penalty)
-        settled = finished.scores[:, n_best - 1] >= reachable
-        return ops.logical_and(t < max_length, ops.logical_not(ops.all(settled)))
+    def body(t, search, done, history):
+        logits, weights, state = step(search.tokens, search.state)
+        old_state, search = search.state, search._replace(state=state)
+        return choose(t, logits, weights, old_state, search, done, history)
 
     start = ops.convert_to_tensor(0, dtype="int32")
     # The first step's input state is not at hand here, but all its rows are equal.
-    loop = choose(start, logits, weights, state, state, log_probs, finished, history)
-    steps, _, _, log_probs, finished, history = ops.while_loop(
-        unsettled, body, loop, maximum_iterations=max_length
+    loop = choose(start, logits, weights, state, search, done, history)
+    _, search, done, history = backend.while_loop(
+        unsettled, body, loop, max_length, (False, True, False, False)
     )
-    return _collect(steps, log_probs, finished, history, length_penalty)
+    return _collect(_put(done, search), history, length_penalty)
+
+
+class _Options(NamedTuple):
+    beam_width: int
+    max_length: int
+    length_penalty: float
+    n_best: int
+
+
+def _start(options, batch_size, state, weights):
+    """Before the first choice: all sentences searched, nothing done, no history."""
+    beam_width, max_length = options.beam_width, options.max_length
+    shape = (batch_size, beam_width)
+    # The hypotheses of a sentence are still one and the same: continue only one.
+    first = ops.arange(beam_width) == 0
+    beams = Beams(
+        log_probs=ops.where(first, 0.0, IMPOSSIBLE) + ops.zeros(shape),
+        steps=ops.zeros((batch_size,), dtype="int32"),
+        finished=Finished(
+            scores=ops.full(shape, IMPOSSIBLE, dtype="float32"),
+            lengths=ops.zeros(shape, dtype="int32"),
+            beams=ops.zeros(shape, dtype="int32"),
+        ),
+    )
+    search = Search(
+        index=ops.arange(batch_size, dtype="int32"),
+        tokens=ops.zeros((batch_size * beam_width,), dtype="int32"),
+        state=state,
+        beams=beams,
+    )
+    width = ops.shape(weights)[-1]
+    history = History(
+        tokens=ops.zeros((max_length, *shape), dtype="int32"),
+        parents=ops.zeros((max_length, *shape), dtype="int32"),
+        weights=ops.zeros((max_length, *shape, width), dtype="float32"),
+    )
+    return search, beams, history
+
+
+def _settled(options, beams):
+    """Whether the `n_best` finished hypotheses are final: `[b]`."""
+    # Log-probabilities only fall, so this is the most the best one can still reach.
+    largest = length_penalty_of(options.max_length, options.length_penalty)
+    reachable = beams.log_probs[:, 0] / largest
+    return beams.finished.scores[:, options.n_best - 1] >= reachable
+
+
+def _choose(options, t, logits, weights, old_state, search, history):
+    """Continue the sentences that are not settled, and note what was chosen."""
+    settled = _settled(options, search.beams)
+    beams, parents, tokens = _extend(t, logits, search.beams, options.length_penalty)
+    # What is settled stays as it is, whatever it shares the batch with.
+    beams = tree.map_structure(
+        lambda old, new: ops.where(
+            ops.reshape(settled, (-1, *[1] * (len(new.shape) - 1))), old, new
+        ),
+        search.beams,
+        beams,
+    )
+    weights = ops.cast(weights, "float32")
+    weights = ops.reshape(weights, (-1, options.beam_width, ops.shape(weights)[-1]))
+
+    place, _ = _places(search.index, ops.shape(history.tokens)[1])
+
+    def note(buffer, value):
+        # Sentences that are settled get any row: theirs is not looked at any more.
+        return write(buffer, t, ops.take(value, place, axis=0))
+
+    history = History(
+        tokens=note(history.tokens, tokens),
+        parents=note(history.parents, parents),
+        weights=note(history.weights, weights),
+    )
+    state = _reorder(old_state, search.state, _flat(parents))
+    tokens = ops.reshape(tokens, (-1,))
+    return search._replace(tokens=tokens, state=state, beams=beams), history
+
+
+def _shrink(options, search, done):
+    """Once half of the sentences are settled, go on with the others only."""
+    going = ops.logical_not(_settled(options, search.beams))
+    count, total = ops.sum(ops.cast(going, "int32")), ops.shape(going)[0]
+
+    def shrink():
+        (rows,) = ops.nonzero(going)
+        rows = ops.cast(rows, "int32")
+        beams = rows[:, None] * options.beam_width + ops.arange(
+            options.beam_width, dtype="int32"
+        )
+        beams = ops.reshape(beams, (-1,))
+        less = Search(
+            index=ops.take(search.index, rows, axis=0),
+            tokens=ops.take(search.tokens, beams, axis=0),
+            state=tree.map_structure(
+                lambda x: ops.take(x, beams, axis=0), search.state
+            ),
+            beams=tree.map_structure(lambda x: ops.take(x, rows, axis=0), search.beams),
+        )
+        return less, _put(done, search)
+
+    worth_it = ops.logical_and(count > 0, 2 * count <= total)
+    return ops.cond(worth_it, shrink, lambda: (search, done))
+
+
+def _put(done, search):
+    """`done` with what is known of the sentences that are searched."""
+    place, found = _places(search.index, ops.shape(done.steps)[0])
+
+    def put(old, new):
+        here = ops.reshape(found, (-1, *[1] * (len(new.shape) - 1)))
+        return ops.where(here, ops.take(new, place, axis=0), old)
+
+    return tree.map_structure(put, done, search.beams)
+
+
+def _places(index, batch_size):
+    """Where each row of the batch stands in `index`, and whether it does: `[B]`."""
+    same = ops.equal(ops.arange(batch_size, dtype="int32")[:, None], index)
+    places = ops.arange(ops.shape(index)[0], dtype="int32")
+    return ops.sum(ops.where(same, places, 0), axis=1), ops.any(same, axis=1)
 
 
 def _check_vocabulary(beam_width, vocabulary_size):
@@ -148,16 +263,26 @@ def _check_vocabulary(beam_width, vocabulary_size):
         )
 
 
-def _extend(t, logits, log_probs, finished, length_penalty):
-    """The best continuations of the open hypotheses; those that end join `finished`."""
-    beam_width, vocabulary_size = log_probs.shape[1], logits.shape[-1]
-    # [B, K * V]
-    scores = ops.reshape(log_probs, (-1, 1)) + allowed_log_probs(logits)
-    scores = ops.reshape(scores, (-1, beam_width * vocabulary_size))
-    # At most K of the best 2 K end here, so that K remain open.
-    scores, index = ops.top_k(scores, 2 * beam_width)
+def _extend(t, logits, beams, length_penalty):
+    """The best continuations of the open hypotheses; those that end join `finished`.
+
+    Returns:
+        The beams after it, and the parent and token of each open hypothesis.
+    """
+    log_probs, finished = beams.log_probs, beams.finished
+    beam_width = log_probs.shape[1]
+    # At most K of the best 2 K end here, so that K remain open; all may be of one
+    # parent, if it has so many.
+    count = min(2 * beam_width, logits.shape[-1] - 2)
+    scores, tokens = best_tokens(logits, count)
+    scores = ops.reshape(log_probs, (-1, 1)) + scores
+    # [B, K * count]
+    scores, tokens = (
+        ops.reshape(x, (-1, beam_width * count)) for x in (scores, tokens)
+    )
+    scores, index = ops.top_k(scores, min(2 * beam_width, beam_width * count))
     index = ops.cast(index, "int32")
-    parents, tokens = index // vocabulary_size, index % vocabulary_size
+    parents, tokens = index // count, _pick(tokens, index)
     ends = ops.equal(tokens, EOS_ID)
 
     possible = ops.logical_and(ends, scores > IMPOSSIBLE / 2)
@@ -174,7 +299,8 @@ def _extend(t, logits, log_probs, finished, length_penalty):
     finished = Finished(best, _pick(merged.lengths, order), _pick(merged.beams, order))
 
     log_probs, order = ops.top_k(ops.where(ends, IMPOSSIBLE, scores), beam_width)
-    return log_probs, _pick(parents, order), _pick(tokens, order), finished
+    beams = Beams(log_probs, beams.steps * 0 + t + 1, finished)
+    return beams, _pick(parents, order), _pick(tokens, order)
 
 
 def _reorder(old_state, state, rows):
@@ -186,8 +312,9 @@ def _reorder(old_state, state, rows):
     )
 
 
-def _collect(steps, log_probs, finished, history, length_penalty):
+def _collect(beams, history, length_penalty):
     """Finished hypotheses first, unfinished ones in the slots that remain."""
+    log_probs, finished, steps = beams.log_probs, beams.finished, beams.steps[:, None]
     beam_width = log_probs.shape[1]
     slots = ops.arange(beam_width, dtype="int32")[None]
     is_finished = finished.scores > IMPOSSIBLE / 2
@@ -207,8 +334,9 @@ def _collect(steps, log_probs, finished, history, length_penalty):
     inside = ops.arange(max_length, dtype="int32")[:, None, None] < lengths[None]
     ids = ops.where(inside, ops.take_along_axis(history.tokens, path, axis=2), 0)
     # [T * B * K, S], rows in the order of the steps' parents
-    _, rows, width = ops.shape(history.weights)
-    weights = ops.reshape(history.weights, (max_length * rows, width))
+    width = ops.shape(history.weights)[-1]
+    rows = ops.size(path)
+    weights = ops.reshape(history.weights, (rows, width))
     weights = ops.take(weights, _flat_of_time(parents), axis=0)
     attention = ops.reshape(weights, (*ops.shape(path), width))
     attention = ops.where(inside[..., None], attention, 0.0)

@@ -6,7 +6,7 @@ from keras_attn.decoding.result import (
     EOS_ID,
     PAD_ID,
     SearchResult,
-    allowed_log_probs,
+    best_tokens,
     check_search,
     first_step,
     length_penalty_of,
@@ -35,10 +35,7 @@ def greedy_search(
 
     def choose(t, logits, weights, chosen):
         finished, log_prob, ids, attention = chosen
-        log_probs = allowed_log_probs(logits)
-        token = ops.cast(ops.argmax(log_probs, axis=-1), "int32")
-        # Not ops.max, which refuses a batch of 0 sentences.
-        best = ops.take_along_axis(log_probs, token[:, None], axis=-1)[:, 0]
+        best, token = (x[:, 0] for x in best_tokens(logits, 1))
         log_prob = log_prob + ops.where(finished, 0.0, best)
         finished = ops.logical_or(finished, ops.equal(token, EOS_ID))
         ids = write(ids, t, ops.where(finished, PAD_ID, token))

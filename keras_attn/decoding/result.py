@@ -35,12 +35,58 @@ def length_penalty_of(length, alpha: float):
     return ((5.0 + ops.cast(length, "float32")) / 6.0) ** alpha
 
 
-def allowed_log_probs(logits):
-    """Log-probabilities in float32 of `[..., V]` logits; never <pad> nor <s>."""
-    log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-    ids = ops.arange(logits.shape[-1])
+def best_tokens(logits, count: int):
+    """The most probable tokens, of those that can be emitted: neither <pad> nor <s>.
+
+    Only what is chosen is normalised, and ties go to the smaller id.
+
+    Args:
+        logits: `[N, V]`.
+        count: at most V - 2.
+
+    Returns:
+        Log-probabilities in float32 and ids in int32, `[N, count]`, best first.
+    """
+    logits = ops.cast(logits, "float32")
+    # Two more, since <pad> and <s> may be among them.
+    values, ids = _top_k(logits, count + 2)
+    total = ops.sum(ops.exp(logits - values[:, :1]), axis=-1, keepdims=True)
     forbidden = ops.logical_or(ops.equal(ids, PAD_ID), ops.equal(ids, BOS_ID))
-    return ops.where(forbidden, IMPOSSIBLE, log_probs)
+    values = values - values[:, :1] - ops.log(total)
+    values, order = ops.top_k(ops.where(forbidden, IMPOSSIBLE, values), count)
+    return values, ops.take_along_axis(ids, ops.cast(order, "int32"), axis=1)
+
+
+# Columns compared at once in the first of two stages.
+GROUP = 40
+
+
+def _top_k(x, k: int):
+    """`ops.top_k` of `[N, V]`: the k largest are in the k groups of largest maxima.
+
+    Two thirds of the time of one stage for 160 rows of 8,000, half of it for more.
+    """
+    width = x.shape[-1]
+    groups = -(-width // GROUP)
+    if groups < 4 * k:
+        values, ids = ops.top_k(x, k)
+        return values, ops.cast(ids, "int32")
+    x = ops.pad(
+        x, [[0, 0], [0, groups * GROUP - width]], constant_values=2 * IMPOSSIBLE
+    )
+    x = ops.reshape(x, (-1, GROUP))
+    # With `initial` it takes a batch of no row, too.
+    maxima = ops.max(x, axis=-1, initial=2 * IMPOSSIBLE)
+    maxima = ops.reshape(maxima, (-1, groups))
+    _, chosen = ops.top_k(maxima, k)
+    # In the order of their ids, so that ties go to the smaller one here, too.
+    chosen = ops.sort(ops.cast(chosen, "int32"), axis=-1)
+    first = ops.arange(ops.shape(chosen)[0], dtype="int32")[:, None] * groups
+    x = ops.take(x, first + chosen, axis=0)
+    values, order = ops.top_k(ops.reshape(x, (-1, k * GROUP)), k)
+    order = ops.cast(order, "int32")
+    ids = ops.take_along_axis(chosen, order // GROUP, axis=1) * GROUP + order % GROUP
+    return values, ids
 
 
 def write(buffer, t, value):

@@ -47,7 +47,8 @@ def input_weights(cell):
 def project_inputs(cell, inputs):
     """`x W + b` of inputs `[..., input_dim]`: `[..., gates * units]`."""
     kernel, bias = input_weights(cell)
-    return ops.matmul(inputs, kernel) + bias
+    # ops.add and not +, for TensorFlow to fuse the two.
+    return ops.add(ops.matmul(inputs, kernel), bias)
 
 
 def loop_weights(cell):
@@ -83,7 +84,7 @@ def _gru_step(cell, weights, projected, states):
     x_gates, x_h = ops.split(projected, [2 * cell.units], axis=-1)
     if cell.reset_after:
         kernel, bias = weights
-        recurrent = product(h, kernel) + bias
+        recurrent = ops.add(product(h, kernel), bias)
         h_gates, h_h = ops.split(recurrent, [2 * cell.units], axis=-1)
         z, r = ops.split(cell.recurrent_activation(x_gates + h_gates), 2, axis=-1)
         candidate = cell.activation(x_h + r * h_h)
@@ -130,7 +131,7 @@ def step_stack(stack, weights, projected, states, masks=()):
         if i > 0:
             below = new[-1][0]
             below = below * masks[i - 1] if masks else below
-            projected = product(below, kernel) + bias
+            projected = ops.add(product(below, kernel), bias)
         new.append(step(cell, loop, projected, states[i]))
     return new
 

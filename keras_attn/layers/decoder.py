@@ -382,7 +382,8 @@ def _affine(x, weights):
     """x `[..., I]` times a kernel `[I, O]` plus a bias: `[..., O]`."""
     kernel, bias = weights
     y = product(x, kernel) if len(x.shape) == 2 else ops.matmul(x, kernel)
-    return y + bias
+    # ops.add and not +, for TensorFlow to fuse the two.
+    return ops.add(y, bias)
 
 
 def _no_weights(outputs):

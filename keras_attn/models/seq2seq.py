@@ -205,19 +205,31 @@ class AttentionSeq2Seq(keras.Model):
         initial_state = self.bridge(final_state) if self.bridge else None
         return self.decoder.begin(memory, mask, initial_state)
 
-    def step(self, token_ids, state):
+    def step_weights(self):
+        """What `step` needs of the weights, cast once: a nest of tensors."""
+        output = self.output_layer.kernel, self.output_layer.bias
+        return {
+            "embedding": ops.convert_to_tensor(self.target_embedding.embeddings),
+            "decoder": self.decoder.step_weights(),
+            "output": [ops.cast(w, self.decoder.compute_dtype) for w in output],
+        }
+
+    def step(self, token_ids, state, step_weights=None):
         """One decoding step, as the searches take it.
 
         Args:
             token_ids: int32 `[N]`, the last tokens.
             state: what `begin` or the last `step` returned.
+            step_weights: what `step_weights()` returned; taken when not given.
 
         Returns:
             `(logits [N, V], weights [N, S], state)`.
         """
-        embedded = self.target_embedding(token_ids)
-        outputs, weights, state = self.decoder.step(embedded, state)
-        return self.output_layer(outputs), weights, state
+        loop = self.step_weights() if step_weights is None else step_weights
+        embedded = ops.take(loop["embedding"], token_ids, axis=0)
+        outputs, weights, state = self.decoder.step(embedded, state, loop["decoder"])
+        kernel, bias = loop["output"]
+        return ops.add(ops.matmul(outputs, kernel), bias), weights, state
 
     def search(
         self,
@@ -246,12 +258,14 @@ class AttentionSeq2Seq(keras.Model):
             "max_length": max_length,
             "length_penalty": length_penalty,
         }
-        state = self.begin(source_ids)
+        state, loop = self.begin(source_ids), self.step_weights()
+
+        def step(token_ids, state):
+            return self.step(token_ids, state, loop)
+
         if beam_width == 1:
-            return greedy_search(self.step, state, **options)
-        return beam_search(
-            self.step, state, beam_width=beam_width, n_best=n_best, **options
-        )
+            return greedy_search(step, state, **options)
+        return beam_search(step, state, beam_width=beam_width, n_best=n_best, **options)
 
     def generate(
         self,
