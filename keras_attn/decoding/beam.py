@@ -37,7 +37,8 @@ class Beams(NamedTuple):
 class Search(NamedTuple):
     """What a step goes on with: of the b sentences that are still searched."""
 
-    index: Any  # int32 `[b]`, their rows of the batch
+    place: Any  # int32 `[B]`, where each sentence stands among them
+    searched: Any  # bool `[B]`, whether it is still one of them
     tokens: Any  # int32 `[b * K]`, the last tokens
     state: Any  # the decoder's
     beams: Beams
@@ -105,32 +106,18 @@ def beam_search(
     state = tree.map_structure(lambda x: ops.repeat(x, beam_width, axis=0), state)
     logits, weights, state = first_step(step, state, batch_size * beam_width)
     _check_vocabulary(beam_width, logits.shape[-1])
-    search, done, history = _start(options, batch_size, state, weights)
-
-    def unsettled(t, search, done, history):
-        settled = ops.all(_settled(options, search.beams))
-        return ops.logical_and(t < max_length, ops.logical_not(settled))
-
-    def choose(t, logits, weights, old_state, search, done, history):
-        search, history = _choose(
-            options, t, logits, weights, old_state, search, history
-        )
-        if backend.can_shrink():
-            search, done = _shrink(options, search, done)
-        return t + 1, search, done, history
-
-    def body(t, search, done, history):
-        logits, weights, state = step(search.tokens, search.state)
-        old_state, search = search.state, search._replace(state=state)
-        return choose(t, logits, weights, old_state, search, done, history)
-
+    search, history = _start(options, batch_size, state, weights)
     start = ops.convert_to_tensor(0, dtype="int32")
     # The first step's input state is not at hand here, but all its rows are equal.
-    loop = choose(start, logits, weights, state, search, done, history)
-    _, search, done, history = backend.while_loop(
-        unsettled, body, loop, max_length, (False, True, False, False)
-    )
-    return _collect(_put(done, search), history, length_penalty)
+    loop = _choose(options, start, logits, weights, state, search, history)
+
+    def body(t, search, history):
+        logits, weights, state = step(search.tokens, search.state)
+        old_state, search = search.state, search._replace(state=state)
+        return _choose(options, t, logits, weights, old_state, search, history)
+
+    _, done, history = _run(options, body, loop)
+    return _collect(done, history, length_penalty)
 
 
 class _Options(NamedTuple):
@@ -141,7 +128,7 @@ class _Options(NamedTuple):
 
 
 def _start(options, batch_size, state, weights):
-    """Before the first choice: all sentences searched, nothing done, no history."""
+    """Before the first choice: all sentences are searched, with no history."""
     beam_width, max_length = options.beam_width, options.max_length
     shape = (batch_size, beam_width)
     # The hypotheses of a sentence are still one and the same: continue only one.
@@ -156,7 +143,8 @@ def _start(options, batch_size, state, weights):
         ),
     )
     search = Search(
-        index=ops.arange(batch_size, dtype="int32"),
+        place=ops.arange(batch_size, dtype="int32"),
+        searched=ops.ones((batch_size,), dtype="bool"),
         tokens=ops.zeros((batch_size * beam_width,), dtype="int32"),
         state=state,
         beams=beams,
@@ -167,7 +155,7 @@ def _start(options, batch_size, state, weights):
         parents=ops.zeros((max_length, *shape), dtype="int32"),
         weights=ops.zeros((max_length, *shape, width), dtype="float32"),
     )
-    return search, beams, history
+    return search, history
 
 
 def _settled(options, beams):
@@ -193,11 +181,9 @@ def _choose(options, t, logits, weights, old_state, search, history):
     weights = ops.cast(weights, "float32")
     weights = ops.reshape(weights, (-1, options.beam_width, ops.shape(weights)[-1]))
 
-    place, _ = _places(search.index, ops.shape(history.tokens)[1])
-
     def note(buffer, value):
-        # Sentences that are settled get any row: theirs is not looked at any more.
-        return write(buffer, t, ops.take(value, place, axis=0))
+        # Sentences no longer searched get any row: theirs is not looked at any more.
+        return write(buffer, t, ops.take(value, search.place, axis=0))
 
     history = History(
         tokens=note(history.tokens, tokens),
@@ -206,51 +192,79 @@ def _choose(options, t, logits, weights, old_state, search, history):
     )
     state = _reorder(old_state, search.state, _flat(parents))
     tokens = ops.reshape(tokens, (-1,))
-    return search._replace(tokens=tokens, state=state, beams=beams), history
+    search = search._replace(tokens=tokens, state=state, beams=beams)
+    return t + 1, search, history
+
+
+def _run(options, body, loop):
+    """Step until all sentences are settled: steps done, their beams and history.
+
+    On TensorFlow, whenever half of them are, only the others go on.
+    """
+    shrinks = backend.can_shrink()
+
+    def going_on(t, search, history):
+        going = ops.logical_not(_settled(options, search.beams))
+        if not shrinks:
+            return ops.logical_and(t < options.max_length, ops.any(going))
+        count, total = ops.sum(ops.cast(going, "int32")), ops.shape(going)[0]
+        return ops.logical_and(t < options.max_length, 2 * count > total)
+
+    if not shrinks:
+        t, search, history = ops.while_loop(going_on, body, loop, options.max_length)
+        return t, search.beams, history
+
+    def unsettled(t, history, done, *search):
+        settled = ops.all(_settled(options, Search(*search).beams))
+        return ops.logical_and(t < options.max_length, ops.logical_not(settled))
+
+    def run_and_shrink(t, history, done, *search):
+        t, search, history = ops.while_loop(
+            going_on, body, (t, Search(*search), history), options.max_length
+        )
+        search, done = _shrink(options, search, done)
+        return t, history, done, *search
+
+    t, search, history = loop
+    shrinking = [name not in ("place", "searched") for name in Search._fields]
+    t, history, done, *_ = backend.while_loop(
+        unsettled,
+        run_and_shrink,
+        (t, history, search.beams, *search),
+        options.max_length,
+        (False, False, False, *shrinking),
+    )
+    return t, done, history
 
 
 def _shrink(options, search, done):
-    """Once half of the sentences are settled, go on with the others only."""
-    going = ops.logical_not(_settled(options, search.beams))
-    count, total = ops.sum(ops.cast(going, "int32")), ops.shape(going)[0]
-
-    def shrink():
-        (rows,) = ops.nonzero(going)
-        rows = ops.cast(rows, "int32")
-        beams = rows[:, None] * options.beam_width + ops.arange(
-            options.beam_width, dtype="int32"
-        )
-        beams = ops.reshape(beams, (-1,))
-        less = Search(
-            index=ops.take(search.index, rows, axis=0),
-            tokens=ops.take(search.tokens, beams, axis=0),
-            state=tree.map_structure(
-                lambda x: ops.take(x, beams, axis=0), search.state
-            ),
-            beams=tree.map_structure(lambda x: ops.take(x, rows, axis=0), search.beams),
-        )
-        return less, _put(done, search)
-
-    worth_it = ops.logical_and(count > 0, 2 * count <= total)
-    return ops.cond(worth_it, shrink, lambda: (search, done))
-
-
-def _put(done, search):
-    """`done` with what is known of the sentences that are searched."""
-    place, found = _places(search.index, ops.shape(done.steps)[0])
+    """Put what is known into `done`, and keep the sentences that are not settled."""
+    place, searched = search.place, search.searched
 
     def put(old, new):
-        here = ops.reshape(found, (-1, *[1] * (len(new.shape) - 1)))
+        here = ops.reshape(searched, (-1, *[1] * (len(new.shape) - 1)))
         return ops.where(here, ops.take(new, place, axis=0), old)
 
-    return tree.map_structure(put, done, search.beams)
-
-
-def _places(index, batch_size):
-    """Where each row of the batch stands in `index`, and whether it does: `[B]`."""
-    same = ops.equal(ops.arange(batch_size, dtype="int32")[:, None], index)
-    places = ops.arange(ops.shape(index)[0], dtype="int32")
-    return ops.sum(ops.where(same, places, 0), axis=1), ops.any(same, axis=1)
+    done = tree.map_structure(put, done, search.beams)
+    going = ops.logical_not(_settled(options, search.beams))
+    searched = ops.logical_and(searched, ops.take(going, place, axis=0))
+    ranks = ops.cumsum(ops.cast(going, "int32")) - 1
+    place = ops.where(searched, ops.take(ranks, place, axis=0), 0)
+    (rows,) = ops.nonzero(going)
+    rows = ops.cast(rows, "int32")
+    slots = ops.arange(options.beam_width, dtype="int32")
+    # [b * K]
+    hypotheses = ops.reshape(rows[:, None] * options.beam_width + slots, (-1,))
+    search = Search(
+        place=place,
+        searched=searched,
+        tokens=ops.take(search.tokens, hypotheses, axis=0),
+        state=tree.map_structure(
+            lambda x: ops.take(x, hypotheses, axis=0), search.state
+        ),
+        beams=tree.map_structure(lambda x: ops.take(x, rows, axis=0), search.beams),
+    )
+    return search, done
 
 
 def _check_vocabulary(beam_width, vocabulary_size):
