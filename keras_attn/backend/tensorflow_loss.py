@@ -90,7 +90,8 @@ def _sums_and_gradients(rows, kernel, bias, labels, weights, label_smoothing):
     factors = tf.ones([count]) if weights is None else weights
     device = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     size = max(ELEMENTS[device] // width, MIN_ROWS)
-    chunks = (count + size - 1) // size
+    # At least one, which is empty where a batch is nothing but padding.
+    chunks = tf.maximum((count + size - 1) // size, 1)
     d_rows = tf.TensorArray(tf.float32, size=chunks, infer_shape=False)
 
     def body(i, sums, d_rows, d_kernel, d_bias):
