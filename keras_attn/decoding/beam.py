@@ -179,7 +179,9 @@ def _choose(options, t, logits, weights, old_state, search, history):
         beams,
     )
     weights = ops.cast(weights, "float32")
-    weights = ops.reshape(weights, (-1, options.beam_width, ops.shape(weights)[-1]))
+    # Not -1, which a width of 0 leaves open.
+    shape = (ops.shape(settled)[0], options.beam_width, ops.shape(weights)[-1])
+    weights = ops.reshape(weights, shape)
 
     def note(buffer, value):
         # Sentences no longer searched get any row: theirs is not looked at any more.

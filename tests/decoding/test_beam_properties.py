@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import keras
 import numpy as np
 import pytest
 
@@ -159,3 +160,28 @@ def test_the_best_does_not_depend_on_how_many_are_asked_for(crossing):
     for final, part, alone_part in zip(all_final, batch, alone, strict=True):
         np.testing.assert_allclose(to_numpy(part)[:, 0], final[:, 0], atol=1e-6)
         np.testing.assert_allclose(to_numpy(alone_part)[0, 0], final[7, 0], atol=1e-6)
+
+
+def test_a_settled_sentence_stays_as_it_was(crossing):
+    """All of its hypotheses, whatever it shared the batch with and for how long; on
+    TensorFlow it costs no further steps."""
+    toy, sentences, _ = crossing
+    rows = []
+
+    def step(token_ids, state):
+        rows.append(token_ids.shape[0])
+        return toy.step(token_ids, state)
+
+    options = {"beam_width": 3, "max_length": toy.max_length, "n_best": 1}
+    batch = beam_search(
+        step, toy.start(sentences), batch_size=len(sentences), **options
+    )
+    for row, sentence in enumerate(sentences):
+        alone = search_sentences(toy, [sentence], beam_width=3, n_best=1)
+        for part, alone_part in zip(batch, alone, strict=True):
+            np.testing.assert_allclose(
+                to_numpy(part)[row], to_numpy(alone_part)[0], atol=1e-6
+            )
+    if keras.backend.backend() == "tensorflow":
+        assert rows == sorted(rows, reverse=True)
+        assert rows[-1] < rows[0] / 2
