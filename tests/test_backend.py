@@ -138,33 +138,31 @@ def test_scan_can_be_differentiated(mode):
     np.testing.assert_allclose(by_c, [2 * SUM / 2], 1e-6)
 
 
-class Everything:
-    """A step that uses constants in every way, of two layers with an attention."""
+CONSTANTS = {
+    "kernel": RNG.normal(size=(U, U)).astype("float32"),
+    "twice": RNG.normal(size=(U, U)).astype("float32"),
+    "memory": RNG.normal(size=(B, 4, U)).astype("float32"),
+    "bias": RNG.normal(size=(U,)).astype("float32"),
+    "unused": np.ones((2,), "float32"),
+    "mask": np.array([[True, True, False, True], [True, False, False, False]]),
+}
 
-    constants = {
-        "kernel": RNG.normal(size=(U, U)).astype("float32"),
-        "twice": RNG.normal(size=(U, U)).astype("float32"),
-        "memory": RNG.normal(size=(B, 4, U)).astype("float32"),
-        "bias": RNG.normal(size=(U,)).astype("float32"),
-        "unused": np.ones((2,), "float32"),
-        "mask": np.array([[True, True, False, True], [True, False, False, False]]),
-    }
 
-    @staticmethod
-    def step(carry, x, constants):
-        h = carry["h"]
-        # A product with the carry, one with a result of it, one with each row's memory.
-        hidden = ops.tanh(backend.product(h, constants["kernel"]) + constants["bias"])
-        scores = ops.einsum("bu,bsu->bs", hidden, constants["memory"])
-        weights = ops.softmax(ops.where(constants["mask"], scores, -1e9), axis=-1)
-        context = backend.product(weights, constants["memory"])
-        context = backend.product(context, constants["twice"]) + x["x"]
-        context = backend.product(ops.tanh(context), constants["twice"])
-        # What is no constant of the loop multiplies as well.
-        context = backend.product(context, ops.eye(U) * 0.5)
-        h = ops.where(x["keep"][:, None], context, h) + ops.sum(constants["twice"])
-        count = carry["count"][0] + 1
-        return {"h": h, "count": [count]}, (weights, count, ops.sum(h * h))
+def use_everything(carry, x, constants):
+    """Constants used in every way, as by two layers with an attention."""
+    h = carry["h"]
+    # A product with the carry, one with a result of it, one with each row's memory.
+    hidden = ops.tanh(backend.product(h, constants["kernel"]) + constants["bias"])
+    scores = ops.einsum("bu,bsu->bs", hidden, constants["memory"])
+    weights = ops.softmax(ops.where(constants["mask"], scores, -1e9), axis=-1)
+    context = backend.product(weights, constants["memory"])
+    context = backend.product(context, constants["twice"]) + x["x"]
+    context = backend.product(ops.tanh(context), constants["twice"])
+    # What is no constant of the loop multiplies as well.
+    context = backend.product(context, ops.eye(U) * 0.5)
+    h = ops.where(x["keep"][:, None], context, h) + ops.sum(constants["twice"])
+    count = carry["count"][0] + 1
+    return {"h": h, "count": [count]}, (weights, count, ops.sum(h * h))
 
 
 EVERYTHING_DTYPES = ("float32", "int32", "float32")
@@ -177,7 +175,7 @@ def test_scan_in_training_has_the_gradients_tensorflow_finds(mode, length):
     import tensorflow as tf
 
     inputs = {key: value[:length] for key, value in INPUTS.items()}
-    arguments = tree.map_structure(tf.constant, (INIT, inputs, Everything.constants))
+    arguments = tree.map_structure(tf.constant, (INIT, inputs, CONSTANTS))
 
     def results_and_gradients(arguments, training):
         init, xs, constants = arguments
@@ -185,7 +183,7 @@ def test_scan_in_training_has_the_gradients_tensorflow_finds(mode, length):
         with tf.GradientTape() as tape:
             tape.watch(floats)
             results = backend.scan(
-                Everything.step, init, xs, EVERYTHING_DTYPES, constants, training
+                use_everything, init, xs, EVERYTHING_DTYPES, constants, training
             )
             carry, (weights, _, squares) = results
             total = tf.reduce_sum(carry["h"]) + tf.reduce_sum(squares)

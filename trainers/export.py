@@ -10,6 +10,7 @@ import pathlib
 
 from absl import flags
 
+from keras_attn.export import EXPORT_DTYPES
 from trainers import flags as common
 
 FLAGS = flags.FLAGS
@@ -29,6 +30,14 @@ def define_flags() -> None:
         "Number of the version; one more than the largest there by default.",
         lower_bound=1,
     )
+    flags.DEFINE_enum(
+        "export_dtype",
+        "float32",
+        list(EXPORT_DTYPES),
+        "Dtype of the weights in the version. bfloat16 is half the size, on the disk "
+        "and in the server's memory, and computes in the dtype of the model; "
+        "docs/performance.md tells what it costs.",
+    )
     common.define_decoding()
 
 
@@ -37,7 +46,12 @@ def main() -> None:
     common.check_directory("export_dir", directory)
     translator = common.load_translator()
     print(
-        translator.export(directory, version=FLAGS.version, **common.decoding_options())
+        translator.export(
+            directory,
+            version=FLAGS.version,
+            export_dtype=FLAGS.export_dtype,
+            **common.decoding_options(),
+        )
     )
 
 

@@ -71,22 +71,25 @@ def check_bleu_tokenize() -> None:
         raise ValueError(f"--bleu_tokenize={name} cannot be used: {reason}") from error
 
 
-def read_corpus(source: str, target: str, tsv: str) -> ParallelCorpus:
+def read_corpus(
+    source: str, target: str, tsv: str, lazy: bool = False
+) -> ParallelCorpus:
     """The parallel text that flags name: two files, or one in their place.
 
     Args:
         source: name of the flag with the file of source texts.
         target: name of the flag with the file of target texts.
         tsv: name of the flag with the file of both.
+        lazy: whether to check texts when they are read, and not all of them now.
 
     Raises:
         ValueError: the flags, or the files, cannot be used.
     """
     paths = [flags.FLAGS[name].value for name in (source, target, tsv)]
     if paths[2] and not (paths[0] or paths[1]):
-        return ParallelCorpus.from_tsv(paths[2])
+        return ParallelCorpus.from_tsv(paths[2], lazy=lazy)
     if paths[0] and paths[1] and not paths[2]:
-        return ParallelCorpus.from_files(paths[0], paths[1])
+        return ParallelCorpus.from_files(paths[0], paths[1], lazy=lazy)
     raise ValueError(
         f"Expected either --{source} and --{target}, or --{tsv}. Received: "
         f"--{source}={paths[0]} --{target}={paths[1]} --{tsv}={paths[2]}"

@@ -1,11 +1,13 @@
 """The flags of `trainers.train_translation`."""
 
+import re
 from typing import Any
 
 from absl import flags
 
 from keras_attn.models.seq2seq import ATTENTIONS, BRIDGES
 from keras_attn.text import CharacterTokenizer, SentencePieceTokenizer, WordTokenizer
+from keras_attn.training.distribution import STRATEGIES
 from keras_attn.training.schedules import SCHEDULES
 from trainers import flags as common
 
@@ -18,7 +20,7 @@ TOKENIZERS: dict[str, Any] = {
 }
 
 # Flags that do not change what is trained, and so may differ when a run is resumed.
-FREE_FLAGS = ("model_dir", "tensorboard", "valid_batch_size")
+FREE_FLAGS = ("model_dir", "profile", "strategy", "tensorboard", "valid_batch_size")
 
 
 def define_flags() -> None:
@@ -55,6 +57,13 @@ def define_flags() -> None:
             "source texts are cut when translating.",
             lower_bound=2,
         )
+    flags.DEFINE_integer(
+        "tokenizer_sample",
+        1_000_000,
+        "The most lines that a tokenizer is made from. Of more they are spread evenly "
+        "over the file; of a gzip file they are the first.",
+        lower_bound=1,
+    )
     _define_model_flags()
     _define_training_flags()
 
@@ -114,7 +123,24 @@ def _define_model_flags():
 
 def _define_training_flags():
     flags.DEFINE_integer("epochs", 20, "Passes over the training set.", lower_bound=1)
-    flags.DEFINE_integer("batch_size", 64, "Sentences a step.", lower_bound=1)
+    flags.DEFINE_integer(
+        "steps_per_epoch",
+        None,
+        "Take this many steps for an epoch, and read the training set round and round: "
+        "for one that is too large to be held in memory (4 bytes a token) or counted. "
+        "Texts are then checked when their turn comes.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "shuffle_buffer",
+        100_000,
+        "Pairs among which the next is drawn, with --steps_per_epoch. Without it the "
+        "order is random throughout.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "batch_size", 64, "Sentences a step, of all workers together.", lower_bound=1
+    )
     flags.DEFINE_float(
         "learning_rate", 1e-3, "Largest learning rate of Adam.", lower_bound=0.0
     )
@@ -160,7 +186,47 @@ def _define_training_flags():
         ["float32", "mixed_bfloat16", "mixed_float16"],
         "Precision of the computation; weights are float32.",
     )
+    flags.DEFINE_enum(
+        "strategy",
+        "auto",
+        list(STRATEGIES),
+        "Where to train: on one device (none), on all GPUs of this machine (mirrored), "
+        "or as one of the workers that the environment variable TF_CONFIG lists "
+        "(multi_worker). auto is multi_worker where TF_CONFIG lists workers, mirrored "
+        "where there are several GPUs, and none elsewhere; the first line of the "
+        "output tells which.",
+    )
     flags.DEFINE_bool("tensorboard", True, "Write TensorBoard logs to MODEL_DIR/logs.")
+    flags.DEFINE_string(
+        "profile",
+        None,
+        "FIRST_STEP,LAST_STEP: write a trace of these steps to MODEL_DIR/logs, for "
+        "TensorBoard's profiler. Step 1 is the first that this command takes, which "
+        "compiles; none are traced by default.",
+    )
+
+
+def profile_steps() -> tuple[int, int] | int:
+    """--profile as `keras.callbacks.TensorBoard` takes it; 0 is none.
+
+    Raises:
+        ValueError: it is not two steps in order, or there are no logs to write it to.
+    """
+    if FLAGS.profile is None:
+        return 0
+    steps = re.fullmatch(r"([1-9][0-9]*),([1-9][0-9]*)", FLAGS.profile)
+    first, last = map(int, steps.groups()) if steps else (1, 0)
+    if first > last:
+        raise ValueError(
+            "--profile: Expected FIRST_STEP,LAST_STEP with 1 <= FIRST_STEP <= "
+            f"LAST_STEP. Received: --profile={FLAGS.profile}"
+        )
+    if not FLAGS.tensorboard:
+        raise ValueError(
+            "--profile: Expected --tensorboard, whose logs the trace is part of. "
+            "Received: --notensorboard"
+        )
+    return first, last
 
 
 def run_options() -> dict:

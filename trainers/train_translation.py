@@ -7,10 +7,11 @@
 Writes to MODEL_DIR: the best model by dev BLEU and its tokenizers, as
 `keras_attn.Translator.load` reads them; `logs/` for TensorBoard; and `checkpoints/`.
 The same command resumes a run that was interrupted, and does nothing for one that is
-done.
+done. docs/scaling.md tells how to train on several GPUs and machines.
 """
 
 import json
+import os
 import pathlib
 import sys
 import time
@@ -20,6 +21,7 @@ from absl import flags
 
 from keras_attn import Translator, files
 from keras_attn.data import (
+    CorpusError,
     EpochSeed,
     ParallelCorpus,
     evaluation_dataset,
@@ -28,15 +30,23 @@ from keras_attn.data import (
 from keras_attn.models import AttentionSeq2Seq
 from keras_attn.text import Tokenizer, load_tokenizer
 from keras_attn.training import (
+    FusedAdam,
     MaskedCrossEntropy,
     Perplexity,
     TokenAccuracy,
     TrainingState,
     ValidationBLEU,
+    distribution,
     make_schedule,
 )
+from keras_attn.training.workers import (
+    WorkerLostError,
+    Workers,
+    naming_lost_workers,
+    require_same,
+)
 from trainers import flags as common
-from trainers.train_flags import TOKENIZERS, define_flags, run_options
+from trainers.train_flags import TOKENIZERS, define_flags, profile_steps, run_options
 
 FLAGS = flags.FLAGS
 
@@ -46,7 +56,9 @@ OPTIONS = pathlib.Path("checkpoints", "options.json")
 
 def read_corpus(split: str) -> ParallelCorpus:
     """The corpus that the flags of "train" or "valid" name."""
-    return common.read_corpus(f"{split}_source", f"{split}_target", f"{split}_tsv")
+    names = (f"{split}_{part}" for part in ("source", "target", "tsv"))
+    streamed = split == "train" and FLAGS.steps_per_epoch is not None
+    return common.read_corpus(*names, lazy=streamed)
 
 
 def find_run(model_dir: pathlib.Path) -> bool:
@@ -86,7 +98,7 @@ def find_run(model_dir: pathlib.Path) -> bool:
 
 def make_tokenizer(side: str, corpus: ParallelCorpus) -> Tokenizer:
     """A newly trained tokenizer."""
-    lines = corpus.sources() if side == "source" else corpus.targets()
+    texts = corpus.sources if side == "source" else corpus.targets
     kind = getattr(FLAGS, f"{side}_tokenizer")
     size = getattr(FLAGS, f"{side}_vocabulary_size") or None
     if size is None and kind == "sentencepiece":
@@ -95,7 +107,9 @@ def make_tokenizer(side: str, corpus: ParallelCorpus) -> Tokenizer:
             "needs a number."
         )
     try:
-        return TOKENIZERS[kind].train(lines, size)
+        return TOKENIZERS[kind].train(texts(FLAGS.tokenizer_sample), size)
+    except CorpusError:
+        raise
     except ValueError as error:
         raise ValueError(
             f"No {side} tokenizer can be trained with --{side}_tokenizer={kind} "
@@ -136,8 +150,14 @@ def compile_model(model, total_steps: int) -> None:
     rate = make_schedule(
         FLAGS.schedule, FLAGS.learning_rate, FLAGS.warmup_steps, total_steps
     )
+    replicated = model.distribute_strategy.num_replicas_in_sync > 1
+    adam = distribution.ReplicatedAdam if replicated else FusedAdam
+    optimizer = adam(rate, global_clipnorm=FLAGS.clip_norm or None)
+    if FLAGS.dtype_policy == "mixed_float16":
+        # Keras would do it only where the model itself has the policy.
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     model.compile(
-        keras.optimizers.Adam(rate, global_clipnorm=FLAGS.clip_norm or None),
+        optimizer,
         MaskedCrossEntropy(FLAGS.label_smoothing),
         metrics=[TokenAccuracy(), Perplexity()],
         # Every bucket of lengths would be compiled anew.
@@ -169,47 +189,93 @@ def make_bleu(translator, valid: ParallelCorpus, model_dir) -> ValidationBLEU:
     )
 
 
-def fit(model, train, validation_data, model_dir, bleu, state, epochs_done) -> None:
-    """Train from `epochs_done` on; from here on MODEL_DIR is written to."""
+def chief_callbacks(model_dir, bleu, state) -> list[keras.callbacks.Callback]:
+    """Those that write; from here on MODEL_DIR is written to."""
     # Whatever is wrong with the flags or the files has been found by now.
     (model_dir / OPTIONS).parent.mkdir(parents=True, exist_ok=True)
     files.write_text_atomically(
         model_dir / OPTIONS, json.dumps(run_options(), indent=1) + "\n"
     )
-    callbacks = [EpochSeed(train), bleu]
+    callbacks = [bleu]
     if FLAGS.tensorboard:
         callbacks.append(
             keras.callbacks.TensorBoard(
-                model_dir / "logs", write_graph=False, update_freq=100
+                model_dir / "logs",
+                write_graph=False,
+                update_freq=100,
+                profile_batch=profile_steps(),
             )
         )
-    model.fit(
-        train.dataset,
-        shuffle=False,  # it is, and Keras would warn
-        epochs=FLAGS.epochs,
-        initial_epoch=epochs_done,
-        validation_data=validation_data,
-        callbacks=[*callbacks, state],
-        # A bar on a terminal, a line an epoch in a file.
-        verbose=1 if sys.stdout.isatty() else 2,
-    )
+    return [*callbacks, state]
+
+
+def fit(model, train, validation_data, model_dir, bleu, state, epochs_done) -> None:
+    """Train from `epochs_done` on. The chief of several workers writes and reports."""
+    chief = Workers.of(model.distribute_strategy).is_chief
+    # A bar on a terminal, a line an epoch in a file.
+    verbose = 1 if sys.stdout.isatty() else 2
+    with train.reading():
+        distribution.fit(
+            model,
+            train.dataset,
+            epochs=FLAGS.epochs,
+            initial_epoch=epochs_done,
+            validation_data=validation_data,
+            callbacks=[
+                EpochSeed(train),
+                *(chief_callbacks(model_dir, bleu, state) if chief else ()),
+            ],
+            verbose=verbose if chief else 0,
+        )
 
 
 def main() -> None:
+    # Before anything else runs on TensorFlow.
+    try:
+        strategy = distribution.make_strategy(FLAGS.strategy)
+        print(distribution.describe(strategy), flush=True)
+        with naming_lost_workers(Workers.of(strategy)):
+            train_model(strategy)
+    except WorkerLostError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        # At once, so that the job can start again. The usual end of the interpreter
+        # has taken a minute here, and another worker may be waiting for this one.
+        os._exit(1)
+
+
+def train_model(strategy) -> None:
+    """Train under a strategy."""
     keras.utils.set_random_seed(FLAGS.seed)
     model_dir = pathlib.Path(FLAGS.model_dir)
-    common.check_directory("model_dir", model_dir)
+    if Workers.of(strategy).is_chief:
+        common.check_directory("model_dir", model_dir)
     common.check_bleu_tokenize()
+    profile_steps()
+    if FLAGS.dtype_policy == "mixed_float16" and strategy.num_replicas_in_sync > 1:
+        raise ValueError(
+            "--dtype_policy=mixed_float16: Expected float32 or mixed_bfloat16 where "
+            f"there are several replicas. Received: {strategy.num_replicas_in_sync} of "
+            "them; --strategy=none trains on one"
+        )
     corpus, valid = read_corpus("train"), read_corpus("valid")
     tokenizers = get_tokenizers(model_dir, corpus)
-    model = make_model(*tokenizers)
+    with strategy.scope():
+        model = make_model(*tokenizers)
     translator = Translator(model, *tokenizers, FLAGS.max_source_length)
     lengths = {
         "batch_size": FLAGS.batch_size,
         "max_source_length": FLAGS.max_source_length,
         "max_target_length": FLAGS.max_target_length,
     }
-    train = training_dataset(corpus, *tokenizers, seed=FLAGS.seed, **lengths)
+    train = training_dataset(
+        corpus,
+        *tokenizers,
+        seed=FLAGS.seed,
+        steps_per_epoch=FLAGS.steps_per_epoch,
+        shuffle_buffer=FLAGS.shuffle_buffer,
+        **lengths,
+    )
     validation_data = evaluation_dataset(valid, *tokenizers, **lengths)
     print(_describe(train.summary))
     source_size, target_size = (t.vocabulary_size for t in tokenizers)
@@ -217,10 +283,12 @@ def main() -> None:
         f"{model.count_params():,} parameters; source vocabulary {source_size}, target "
         f"vocabulary {target_size}"
     )
-    compile_model(model, FLAGS.epochs * train.summary.batches)
     bleu = make_bleu(translator, valid, model_dir)
     state = TrainingState(model_dir / "checkpoints", bleu)
-    epochs_done = state.restore(model)
+    with strategy.scope():
+        compile_model(model, FLAGS.epochs * train.summary.batches)
+        epochs_done = state.restore(model)
+    require_same(strategy, **run_options(), epochs_done=epochs_done)
     if epochs_done >= FLAGS.epochs or state.stopped:
         print(f"Nothing to do: {epochs_done} epochs are done. Best dev {_best(bleu)}.")
         return
@@ -229,6 +297,8 @@ def main() -> None:
     start = time.monotonic()
     fit(model, train, validation_data, model_dir, bleu, state, epochs_done)
     minutes = (time.monotonic() - start) / 60
+    if not Workers.of(strategy).is_chief:
+        return
     print(
         f"Best dev {_best(bleu)}; {minutes:.1f} minutes, {bleu.seconds / 60:.1f} of "
         f"them dev decoding. The model is in {model_dir}."
@@ -240,6 +310,11 @@ def _describe(summary) -> str:
         f"Training on {summary.kept:,} of {summary.pairs:,} pairs, "
         f"{summary.target_tokens:,} target tokens in {summary.batches:,} batches"
     )
+    if FLAGS.steps_per_epoch:
+        text = (
+            f"Training on {summary.batches:,} batches an epoch; of the first "
+            f"{summary.pairs:,} pairs {summary.kept:,} are used"
+        )
     if summary.kept < summary.pairs:
         text += (
             f"; left out: {summary.dropped_empty:,} with an empty side, "

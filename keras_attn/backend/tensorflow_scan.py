@@ -65,7 +65,9 @@ class _Kept(NamedTuple):
 def _plan(step, init, xs, constants) -> _Plan:
     """Found by tracing one step and its gradient."""
     flat = tree.flatten(constants)
-    dtypes, multiplied, summed = [], [], []
+    dtypes: list[Any] = []
+    multiplied: list[int] = []
+    summed: list[int] = []
 
     def keep(x, constant):
         i = _position(constant, flat)

@@ -1,23 +1,30 @@
 """What `training_dataset` returns: one dataset, and the epoch it gives."""
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 
 import keras
-import tensorflow as tf
+
+from keras_attn.data.batches import Batch, Features, as_dataset
+from keras_attn.data.sources import PairSource
 
 
 @dataclasses.dataclass(frozen=True)
 class PipelineSummary:
-    """What became of the pairs of a corpus.
+    """What becomes of the pairs of a corpus.
+
+    Where an epoch is a number of steps, all but `batches` is about the first pairs of
+    the corpus only.
 
     Attributes:
         pairs: Number of pairs in the corpus.
-        kept: Number of pairs in an epoch.
+        kept: Number of pairs that are trained on.
         dropped_empty: Number of pairs dropped for a side without a token.
         dropped_long: Number of other pairs dropped for their length.
         batches: Number of batches in an epoch, the same in each.
-        source_tokens: Number of source tokens in an epoch, `</s>` included.
-        target_tokens: Number of target tokens in an epoch, `</s>` included.
+        source_tokens: Number of source tokens of the kept pairs, `</s>` included.
+        target_tokens: Number of target tokens of the kept pairs, `</s>` included.
     """
 
     pairs: int
@@ -43,20 +50,22 @@ class TrainingDataset:
 
     Attributes:
         dataset: A `tf.data.Dataset` of one epoch with a known number of batches.
-        summary: The `PipelineSummary` of an epoch.
+        summary: The `PipelineSummary` of the corpus.
+        epoch: The 0-based epoch that the next iteration gives.
     """
 
     def __init__(
-        self, dataset: tf.data.Dataset, summary: PipelineSummary, epoch: tf.Variable
+        self,
+        pairs: PairSource,
+        features: Features,
+        summary: PipelineSummary,
+        epoch: int,
     ) -> None:
-        self.dataset = dataset
+        self._pairs = pairs
+        self._features = features
         self.summary = summary
-        self._epoch = epoch
-
-    @property
-    def epoch(self) -> int:
-        """The 0-based epoch that the next iteration gives."""
-        return int(self._epoch.numpy())
+        self.epoch = epoch
+        self.dataset = as_dataset(self._batches, summary.batches)
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch that the next iteration gives.
@@ -64,7 +73,32 @@ class TrainingDataset:
         Args:
             epoch: The 0-based epoch.
         """
-        self._epoch.assign(epoch)
+        self.epoch = epoch
+
+    @property
+    def left_out(self) -> float | None:
+        """The share of the pairs read that was dropped, in the epoch under way.
+
+        None where an epoch is the whole corpus, of which `summary` tells it.
+        """
+        return self._pairs.left_out
+
+    def reading(self) -> contextlib.AbstractContextManager[None]:
+        """Has errors of a stream, met within a `with`, raised as a `CorpusError`.
+
+        TensorFlow wraps an error of the files into one of its own.
+
+        ```python
+        with training.reading():
+            model.fit(training.dataset, ...)
+        ```
+        """
+        return self._pairs.reading()
+
+    def _batches(self) -> Iterator[Batch]:
+        for source, target, batches in self._pairs.pools(self.epoch):
+            for rows in batches:
+                yield self._features(source, target, rows)
 
 
 class EpochSeed(keras.callbacks.Callback):
@@ -73,6 +107,9 @@ class EpochSeed(keras.callbacks.Callback):
     It takes the number that Keras counts, so that a run resumed at epoch 3, by
     `initial_epoch` or by `keras.callbacks.BackupAndRestore`, gets the batches that an
     unbroken run gets in epoch 3.
+
+    Where an epoch is a number of steps, it adds `left_out` to the logs of the epoch:
+    the share of the pairs read in it that was dropped.
 
     Args:
         training: The `TrainingDataset` whose `dataset` is trained on.
@@ -84,3 +121,7 @@ class EpochSeed(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self.training.set_epoch(epoch)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        if logs is not None and self.training.left_out is not None:
+            logs["left_out"] = self.training.left_out

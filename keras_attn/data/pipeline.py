@@ -1,26 +1,23 @@
-"""Batches of ids for `model.fit`, made from a corpus by `tf.data`."""
+"""Batches of ids for `model.fit`, made from a corpus."""
 
+import itertools
 import math
 import numbers
+from collections.abc import Iterator
 
+import numpy as np
 import tensorflow as tf
 
-from keras_attn.data.batches import (
-    CHUNK,
-    POOL_BATCHES,
-    Encode,
-    encoded_rows,
-    encoder,
-    features_of,
-    finish,
-    similar_lengths,
-)
+from keras_attn.data.batches import Batch, as_dataset, features_of
 from keras_attn.data.corpus import CorpusError, ParallelCorpus
+from keras_attn.data.encoding import encode_all, encoder
 from keras_attn.data.epochs import PipelineSummary, TrainingDataset
+from keras_attn.data.sequences import Sequences
+from keras_attn.data.sources import PairsInMemory, PairSource, PairStream
 from keras_attn.text.base import Tokenizer
 
-# TensorFlow takes seeds modulo 2**31 - 1.
-_SEEDS = 2**31 - 2
+# Of a corpus that is never read as a whole, the pairs that are looked at beforehand.
+FIRST_PAIRS = 10_000
 
 
 def training_dataset(
@@ -34,6 +31,7 @@ def training_dataset(
     seed: int = 0,
     initial_epoch: int = 0,
     bucket_width: int = 1,
+    steps_per_epoch: int | None = None,
     shuffle_buffer: int = 100_000,
 ) -> TrainingDataset:
     """Makes shuffled batches of pairs of similar length.
@@ -44,8 +42,15 @@ def training_dataset(
     token. Pairs over a limit, and pairs with a side without a token, are dropped. All
     batches but one have `batch_size` pairs.
 
-    Everything streams: memory holds `shuffle_buffer` pairs as text, and some batches.
-    The order of an epoch is a function of `seed` and the epoch alone.
+    An epoch is the corpus, tokenized once and held in memory, 4 bytes a token, in an
+    order that is random throughout. With `steps_per_epoch` it is that many full batches
+    of the corpus read round and round: nothing is counted beforehand, and memory holds
+    `shuffle_buffer` pairs as text and some batches, whatever the size of the corpus,
+    which had best be made with `lazy`. Epoch n then starts at pair `n *
+    steps_per_epoch * batch_size`, found as `ParallelCorpus.endless_pairs` does, and
+    where pairs are dropped it reads on into the share of the next epoch.
+
+    Either way the batches of an epoch are a function of `seed` and the epoch alone.
 
     Args:
         corpus: The pairs.
@@ -59,14 +64,17 @@ def training_dataset(
         bucket_width: S and T are rounded up to a multiple of this. More means fewer
             different shapes, for compilers that make one program a shape, and more
             padding.
-        shuffle_buffer: Number of pairs among which the next is drawn. An order
-            that is random throughout takes the size of the corpus.
+        steps_per_epoch: Number of batches in an epoch; None for as many as the corpus
+            gives.
+        shuffle_buffer: With `steps_per_epoch`, the number of pairs among which the next
+            is drawn.
 
     Returns:
         The `TrainingDataset`.
 
     Raises:
-        CorpusError: No pair is kept.
+        CorpusError: No pair is kept, of the first 10,000 with `steps_per_epoch`; or a
+            lazy corpus cannot be read.
         ValueError: An argument is out of range.
     """
     _check_arguments(
@@ -76,40 +84,34 @@ def training_dataset(
         seed=(seed, 0),
         initial_epoch=(initial_epoch, 0),
         bucket_width=(bucket_width, 1),
+        steps_per_epoch=(1 if steps_per_epoch is None else steps_per_epoch, 1),
         shuffle_buffer=(shuffle_buffer, 1),
     )
     encode = encoder(
         source_tokenizer, target_tokenizer, max_source_length, max_target_length
     )
-    summary = _summarize(corpus, encode, batch_size)
+    first = None if steps_per_epoch is None else FIRST_PAIRS
+    source, target, dropped = encode_all(
+        itertools.islice(corpus.pairs(), first), encode
+    )
+    summary = _summarize(source, target, dropped, batch_size, steps_per_epoch)
     if not summary.kept:
         raise CorpusError(
-            f"None of the {summary.pairs} pairs can be trained on: "
-            f"{summary.dropped_empty} have a side without a token, "
+            f"None of the {'' if first is None else 'first '}{summary.pairs} pairs can "
+            f"be trained on: {summary.dropped_empty} have a side without a token, "
             f"{summary.dropped_long} are longer than "
             f"max_source_length={max_source_length} or "
             f"max_target_length={max_target_length}"
         )
+    pairs: PairSource
+    if steps_per_epoch is None:
+        pairs = PairsInMemory(source, target, batch_size, seed)
+    else:
+        pairs = PairStream(
+            corpus, encode, batch_size, steps_per_epoch, seed, shuffle_buffer
+        )
     features = features_of(bucket_width, max_source_length, max_target_length)
-
-    def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
-        # This is the graph of a function, and the seed that of this graph: it takes
-        # the place of the global seed, which shuffling would mix into the order. With
-        # a seed of 0 here, shuffling would not take a tensor for the other.
-        tf.random.set_seed(1 + seed % _SEEDS)
-        pairs = corpus.dataset().shuffle(
-            shuffle_buffer, seed=2 * epoch, reshuffle_each_iteration=False
-        )
-        pools = encoded_rows(pairs, encode).ragged_batch(batch_size * POOL_BATCHES)
-        batches = pools.flat_map(similar_lengths(batch_size)).shuffle(
-            2 * POOL_BATCHES, seed=2 * epoch + 1, reshuffle_each_iteration=False
-        )
-        return batches.map(features, tf.data.AUTOTUNE)
-
-    epoch = tf.Variable(initial_epoch, dtype=tf.int64, trainable=False)
-    dataset = tf.data.Dataset.range(1).map(lambda _: epoch.read_value())
-    dataset = finish(dataset.flat_map(one_epoch), summary.batches)
-    return TrainingDataset(dataset, summary, epoch)
+    return TrainingDataset(pairs, features, summary, initial_epoch)
 
 
 def evaluation_dataset(
@@ -154,15 +156,21 @@ def evaluation_dataset(
     encode = encoder(
         source_tokenizer, target_tokenizer, max_source_length, max_target_length, True
     )
-    summary = _summarize(corpus, encode, batch_size)
+    source, target, dropped = encode_all(corpus.pairs(), encode)
+    summary = _summarize(source, target, dropped, batch_size)
     if not summary.kept:
         raise CorpusError(
             f"None of the {summary.pairs} pairs can be evaluated: each has a side "
             "without a token"
         )
-    batches = encoded_rows(corpus.dataset(), encode).ragged_batch(batch_size)
     features = features_of(bucket_width, max_source_length, max_target_length)
-    return finish(batches.map(features, tf.data.AUTOTUNE), summary.batches)
+
+    def batches() -> Iterator[Batch]:
+        for start in range(0, summary.kept, batch_size):
+            rows = np.arange(start, min(start + batch_size, summary.kept))
+            yield features(source, target, rows)
+
+    return as_dataset(batches, summary.batches)
 
 
 def _check_arguments(**arguments: tuple[int, int]) -> None:
@@ -176,25 +184,19 @@ def _check_arguments(**arguments: tuple[int, int]) -> None:
 
 
 def _summarize(
-    corpus: ParallelCorpus, encode: Encode, batch_size: int
+    source: Sequences,
+    target: Sequences,
+    dropped: np.ndarray,
+    batch_size: int,
+    steps_per_epoch: int | None = None,
 ) -> PipelineSummary:
-    """Tokenizes the corpus once to count what an epoch holds."""
-
-    def count(source_text: tf.Tensor, target_text: tf.Tensor) -> tf.Tensor:
-        source, target, dropped = encode(source_text, target_text)
-        kept = source.nrows()
-        tokens = [tf.size(ids.flat_values, tf.int64) + kept for ids in (source, target)]
-        return tf.stack([kept, dropped[0], dropped[1], *tokens])
-
-    counts = corpus.dataset().batch(CHUNK).map(count, tf.data.AUTOTUNE)
-    total = counts.reduce(tf.zeros([5], tf.int64), tf.add).numpy().tolist()
-    kept, dropped_empty, dropped_long, source_tokens, target_tokens = total
+    kept = len(source)
     return PipelineSummary(
-        pairs=corpus.size,
+        pairs=kept + int(dropped.sum()),
         kept=kept,
-        dropped_empty=dropped_empty,
-        dropped_long=dropped_long,
-        batches=math.ceil(kept / batch_size),
-        source_tokens=source_tokens,
-        target_tokens=target_tokens,
+        dropped_empty=int(dropped[0]),
+        dropped_long=int(dropped[1]),
+        batches=steps_per_epoch or math.ceil(kept / batch_size),
+        source_tokens=len(source.ids) + kept,
+        target_tokens=len(target.ids) + kept,
     )

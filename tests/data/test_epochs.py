@@ -18,25 +18,24 @@ from keras_attn.text import CharacterTokenizer
 
 
 class Recorder(keras.Model):
-    """Keeps the labels it is trained on."""
+    """Keeps the labels that it is given, and learns nothing from them."""
 
     def __init__(self):
         super().__init__()
-        self.output_layer = keras.layers.Embedding(16, 16)
         self.seen = []
-
-    def call(self, inputs):
-        return self.output_layer(inputs["target_ids"])
+        self.built = True
 
     def train_step(self, data):
         self.seen.append(data[1].numpy().tolist())
-        return super().train_step(data)
+        return {"loss": 0.0}
+
+    def test_step(self, data):
+        return {"loss": 0.0}
 
 
 def recorder():
     model = Recorder()
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("sgd", loss, run_eagerly=True)
+    model.compile("sgd", "mse", run_eagerly=True)
     return model
 
 
@@ -120,16 +119,11 @@ def test_a_run_restored_from_its_backup_goes_on_in_order(training, expected, tmp
             verbose=0,
         )
 
-    def built():
-        model = recorder()
-        model({"target_ids": tf.zeros([1, 1], tf.int32)})
-        return model
-
-    interrupted = built()
+    interrupted = recorder()
     with pytest.raises(KeyboardInterrupt):
         fit(interrupted, Interruption())
     assert interrupted.seen == expected[0] + expected[1]
-    restored = built()
+    restored = recorder()
     fit(restored)
     assert restored.seen == expected[2]
 

@@ -4,7 +4,6 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.framework import graph_pb2
 
 from keras_attn.data import (
     CorpusError,
@@ -164,23 +163,6 @@ def test_making_a_dataset_leaves_the_global_seed_alone(corpus):
     assert tf.random.uniform([3]).numpy().tolist() == expected
 
 
-def test_the_next_pair_is_drawn_from_the_shuffle_buffer(corpus):
-    orders = {}
-    for buffer in (1, 300):
-        training = train(corpus, batch_size=300, shuffle_buffer=buffer)
-        ((sources, _, labels),) = batches(training.dataset)
-        orders[buffer] = [
-            (words(SOURCE, s), words(TARGET, t))
-            for s, t in zip(sources, labels, strict=True)
-        ]
-    pairs = list(corpus.pairs())
-    # Ties of length keep the order in which they were drawn.
-    ties = [pair for pair in pairs if len(pair[0]) == 1]
-    assert len(ties) > 9
-    assert [pair for pair in orders[1] if len(pair[0]) == 1] == ties
-    assert [pair for pair in orders[300] if len(pair[0]) == 1] != ties
-
-
 def test_batches_are_of_like_lengths_and_come_in_no_order_of_length(corpus):
     found = batches(train(corpus).dataset)
     arrays = [np.array(side) for batch in found for side in batch]
@@ -252,6 +234,7 @@ def test_evaluation_rounds_the_lengths_up_but_cuts_at_the_limits(tmp_path):
         ("seed", -1, 0),
         ("initial_epoch", -1, 0),
         ("bucket_width", 0, 1),
+        ("steps_per_epoch", 0, 1),
         ("shuffle_buffer", 0, 1),
     ],
 )
@@ -266,23 +249,11 @@ def test_evaluation_checks_its_arguments(corpus):
         evaluation_dataset(corpus, SOURCE, TARGET, batch_size=0)
 
 
-def test_nothing_runs_in_python(corpus):
-    for dataset in (
-        train(corpus).dataset,
-        evaluation_dataset(corpus, SOURCE, TARGET, batch_size=2),
-    ):
-        serialized = tf.raw_ops.DatasetToGraphV2(
-            input_dataset=tf.data.experimental.to_variant(dataset),
-            external_state_policy=1,
-        )
-        graph = graph_pb2.GraphDef.FromString(serialized.numpy())
-        names = {node.op for node in graph.node}
-        for function in graph.library.function:
-            names |= {node.op for node in function.node_def}
-        assert "TextLineDataset" in names
-        assert not [
-            name for name in names if "PyFunc" in name or "FromGenerator" in name
-        ]
+def test_a_lazy_corpus_that_cannot_be_read_is_an_error_of_its_own(tmp_path):
+    (tmp_path / "table").write_bytes(b"a\tA\nb\n")
+    corpus = ParallelCorpus.from_tsv(tmp_path / "table", lazy=True)
+    with pytest.raises(CorpusError, match=r"Too few columns in .*table, line 2\."):
+        train(corpus)
 
 
 @pytest.mark.skipif(not MULTI30K.is_dir(), reason=f"needs {MULTI30K}")
