@@ -3,16 +3,18 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+BENCH_INSTALLED := .venv/.installed-bench
 DEMO := demo
 
 # What TensorFlow says of itself while it starts.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: help setup demo test lint format clean
+.PHONY: help setup demo test bench lint format clean
 
 help:
 	@echo "make demo    train on dates, export, serve, query, draw (about 2 minutes)"
 	@echo "make test    run the tests"
+	@echo "make bench   measure speed against PyTorch, in runs/benchmarks (15 minutes)"
 	@echo "make lint    check format, lint and types"
 	@echo "make format  format the code"
 	@echo "make setup   create .venv only; the others do it by themselves"
@@ -23,7 +25,7 @@ setup: $(INSTALLED)
 $(INSTALLED): setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check \
-	    --constraint constraints.txt --editable '.[serving,dev]'
+	    --constraint constraints.txt --editable '.[serving,beam,dev]'
 	@touch $@
 
 demo: setup
@@ -43,6 +45,15 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest
 	KERAS_BACKEND=jax $(BIN)/python -m pytest tests/layers tests/decoding
+
+$(BENCH_INSTALLED): $(INSTALLED)
+	$(BIN)/pip install --quiet --disable-pip-version-check \
+	    --constraint constraints.txt --editable '.[bench]'
+	@touch $@
+
+# On a machine with nothing else to do.
+bench: $(BENCH_INSTALLED)
+	$(BIN)/python -m benchmarks.run_all --output_dir=runs/benchmarks
 
 lint: setup
 	$(BIN)/ruff format --check .

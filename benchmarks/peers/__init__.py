@@ -1,0 +1,1 @@
+"""The other side of the comparisons, in plain code of each framework."""
