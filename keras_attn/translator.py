@@ -264,6 +264,7 @@ class Translator:
         max_length: int = 100,
         length_penalty: float = 0.6,
         version: int | None = None,
+        export_dtype: str | None = None,
     ) -> pathlib.Path:
         """Write a SavedModel for TF Serving; see `keras_attn.export.export_translator`.
 
@@ -273,7 +274,13 @@ class Translator:
         from keras_attn.export import export_translator
 
         return export_translator(
-            self, directory, beam_width, max_length, length_penalty, version
+            self,
+            directory,
+            beam_width,
+            max_length,
+            length_penalty,
+            version,
+            export_dtype,
         )
 
 

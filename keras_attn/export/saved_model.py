@@ -1,5 +1,6 @@
 """Writing a translator as a SavedModel version that TF Serving can load."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -9,12 +10,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.checks import check_positive
+from keras_attn.checks import check_one_of, check_positive
+from keras_attn.export.agreement import ExportError, check_agreement, check_same
 from keras_attn.export.operations import unservable_operations
+from keras_attn.export.storage import StoredWeights
 
-
-class ExportError(RuntimeError):
-    """An export that was refused; nothing of it is left on the disk."""
+EXPORT_DTYPES = ("float32", "bfloat16")
 
 
 def export_translator(
@@ -24,6 +25,7 @@ def export_translator(
     max_length: int = 100,
     length_penalty: float = 0.6,
     version: int | None = None,
+    export_dtype: str | None = None,
 ) -> pathlib.Path:
     """Write `directory/<version>`, checked before it gets its number.
 
@@ -41,6 +43,12 @@ def export_translator(
     version. It is then loaded through a TF1 Session, as TF Serving does, has to
     give the translator's own answers, and only then is renamed to its number.
 
+    With `export_dtype="bfloat16"` the version holds its weights in two bytes each. It
+    computes in the model's own dtype all the same: a request casts the weights once,
+    before the search. Its answers must be those of the same weights in the translator,
+    and agree with those of the translator's own as
+    `keras_attn.export.agreement.check_agreement` says.
+
     Args:
         translator: a `keras_attn.Translator`.
         directory: the model's base path, made when missing.
@@ -48,6 +56,8 @@ def export_translator(
         max_length: the most tokens of a translation, </s> among them.
         length_penalty: see `keras_attn.decoding.beam_search`.
         version: the number; one more than the largest there by default.
+        export_dtype: "float32" or "bfloat16", the dtype of the weights in the version;
+            that of the model's weights by default.
 
     Returns:
         The path of the version.
@@ -56,7 +66,10 @@ def export_translator(
         FileExistsError: the version exists.
         OSError: the directory cannot be written.
         ExportError: the written model failed a check.
+        ValueError: an argument has an invalid value.
     """
+    if export_dtype is not None:
+        check_one_of("export_dtype", export_dtype, EXPORT_DTYPES)
     base = pathlib.Path(directory)
     base.mkdir(parents=True, exist_ok=True)
     version = next_version(base) if version is None else version
@@ -69,10 +82,14 @@ def export_translator(
     partial = pathlib.Path(tempfile.mkdtemp(dir=base, prefix=f".tmp-{version}-"))
     try:
         options = (beam_width, max_length, length_penalty)
-        signatures = _signatures(translator, options)
+        stored = _stored_weights(translator.model, export_dtype)
+        signatures = _signatures(translator, options, stored)
         probes = probe_texts(translator)
         # Traced by being called; the archive takes the traces as they are.
         expected = {name: f(tf.constant(probes)) for name, f in signatures.items()}
+        if stored is not None:
+            own = _signatures(translator, options)["nbest"](tf.constant(probes))
+            check_agreement(own, expected["nbest"], stored.dtype)
         _write(translator, partial, signatures)
         _check_operations(partial)
         _check_answers(partial, probes, expected)
@@ -89,25 +106,37 @@ def next_version(base: pathlib.Path) -> int:
     return max(numbers, default=0) + 1
 
 
-def _signatures(translator, options):
+def _stored_weights(model, dtype):
+    """The weights in `dtype`, or None where the model's own are the ones to write."""
+    if dtype is None or all(weight.dtype == dtype for weight in model.weights):
+        return None
+    return StoredWeights(model, dtype)
+
+
+def _signatures(translator, options, stored=None):
+    weights = contextlib.nullcontext if stored is None else stored.scope
     text = tf.TensorSpec([None], tf.string, name="text")
 
     @tf.function(input_signature=[text], autograph=False)
     def best(text):
-        answer = translator.decode(text, *options, n_best=1)
+        with weights():
+            answer = translator.decode(text, *options, n_best=1)
         whole = ("source_tokens", "source_lengths", "source_truncated")
         return {k: v if k in whole else v[:, 0] for k, v in answer.items()}
 
     @tf.function(input_signature=[text], autograph=False)
     def n_best(text):
-        return translator.decode(text, *options)
+        with weights():
+            return translator.decode(text, *options)
 
     return {"serving_default": best, "nbest": n_best}
 
 
 def _write(translator, path, signatures):
     archive = keras.export.ExportArchive()
-    archive.track(translator.model)
+    # The variables that the signatures use are written by themselves, once. Those of a
+    # tracked model would be written a second time, as would weights that a stored copy
+    # stands in for.
     archive.track(translator.source_tokenizer)
     archive.track(translator.target_tokenizer)
     for name, function in signatures.items():
@@ -133,29 +162,7 @@ def _check_answers(path, probes, expected):
                 {key: info.name for key, info in signature.outputs.items()},
                 {signature.inputs["text"].name: probes},
             )
-            _compare(name, outputs, answer)
-
-
-def _compare(signature, expected, answer):
-    if set(expected) != set(answer):
-        raise ExportError(
-            f"Signature {signature!r} of the exported model returns {sorted(answer)}. "
-            f"Expected: {sorted(expected)}"
-        )
-    for key, value in expected.items():
-        value = value.numpy()
-        if value.dtype == np.float32:
-            same = value.shape == answer[key].shape and np.allclose(
-                value, answer[key], rtol=1e-3, atol=1e-4
-            )
-        else:
-            same = np.array_equal(value, answer[key])
-        if not same:
-            raise ExportError(
-                f"Output {key!r} of signature {signature!r} of the exported model "
-                f"differs from the translator's. Expected: {value}. "
-                f"Received: {answer[key]}"
-            )
+            check_same(name, outputs, answer)
 
 
 def probe_texts(translator) -> list[str]:

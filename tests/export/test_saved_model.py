@@ -1,3 +1,4 @@
+import collections
 import os
 
 import numpy as np
@@ -134,6 +135,48 @@ def test_no_text_and_64_texts(served):
             assert all(value.shape[0] == count for value in answer.values())
 
 
+def stored_numbers(path):
+    """How many numbers of each dtype the variables of a version are."""
+    reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
+    dtypes, counts = reader.get_variable_to_dtype_map(), collections.Counter()
+    for name, shape in reader.get_variable_to_shape_map().items():
+        if name.endswith("VARIABLE_VALUE"):
+            counts[dtypes[name]] += int(np.prod(shape))
+    return counts
+
+
+def test_every_weight_is_written_once(translator, exported):
+    assert stored_numbers(exported) == {tf.float32: translator.model.count_params()}
+
+
+def test_weights_of_two_bytes_give_the_same_answers(word_translator, tmp_path):
+    options = {"beam_width": 1, "max_length": 6}  # short to compile
+    path = word_translator.export(tmp_path, **options, export_dtype="bfloat16")
+    assert stored_numbers(path) == {
+        tf.bfloat16: word_translator.model.count_params(),
+    }
+    assert unservable_operations(path) == []
+    answer = Served(path)("serving_default", TEXTS)
+    expected = word_translator.translate(TEXTS, **options)
+    assert [text.decode() for text in answer["text"]] == [t.text for t in expected]
+    for i, translation in enumerate(expected):
+        length = answer["lengths"][i]
+        tokens = [token.decode() for token in answer["tokens"][i, :length]]
+        assert tokens == translation.tokens
+        assert answer["score"][i] == pytest.approx(translation.score, abs=0.02)
+        np.testing.assert_allclose(
+            answer["attention"][i, :length, : answer["source_lengths"][i]],
+            translation.attention,
+            atol=0.005,
+        )
+
+
+def test_a_bad_export_dtype_is_named(plain_translator, tmp_path):
+    with pytest.raises(ValueError, match="`export_dtype`.*export_dtype='int8'"):
+        export_translator(plain_translator, tmp_path / "new", export_dtype="int8")
+    assert not (tmp_path / "new").exists()
+
+
 def test_versions_count_up_and_none_is_overwritten(plain_translator, tmp_path):
     options = {"beam_width": 1, "max_length": 4}
     assert export_translator(plain_translator, tmp_path, **options, version=7).name == (
@@ -172,13 +215,13 @@ def test_a_refused_export_leaves_nothing(
         monkeypatch.setattr(saved_model, "unservable_operations", lambda _: ["PyFunc"])
         message = "cannot run: PyFunc"
     else:
-        compare = saved_model._compare
+        compare = saved_model.check_same
 
         def off_by_a_little(signature, expected, answer):
             answer["score"] = answer["score"] + 0.1
             compare(signature, expected, answer)
 
-        monkeypatch.setattr(saved_model, "_compare", off_by_a_little)
+        monkeypatch.setattr(saved_model, "check_same", off_by_a_little)
         message = "'score' of signature 'serving_default'.*differs"
     with pytest.raises(ExportError, match=message):
         export_translator(plain_translator, tmp_path, beam_width=1, max_length=4)

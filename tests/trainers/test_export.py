@@ -85,6 +85,25 @@ def test_a_version_of_zero_is_told(run_script, tmp_path):
     assert "flag --version=0: 0 is not a positive integer" in done.stderr
 
 
+def test_an_unknown_dtype_is_told(run_script, tmp_path):
+    done = run_script("export", f"--model_dir={tmp_path}", "--export_dtype=int8")
+    assert done.returncode == 1
+    assert (
+        "flag --export_dtype=int8: value should be one of <float32|bfloat16>"
+        in done.stderr
+    )
+
+
+def test_the_dtype_is_handed_on(run_script, model_dir, monkeypatch, tmp_path):
+    # The script prints what `export` returns.
+    monkeypatch.setattr(Translator, "export", lambda *_, **options: options)
+    flags = [f"--model_dir={model_dir}", f"--export_dir={tmp_path}", *FLAGS]
+    done = run_script("export", *flags, "--export_dtype=bfloat16")
+    assert done.returncode == 0, done.stderr
+    expected = {"version": None, "export_dtype": "bfloat16", **DECODING}
+    assert done.stdout == f"{expected}\n"
+
+
 def test_an_export_that_fails_its_checks_is_told_and_leaves_nothing(
     run_script, model_dir, monkeypatch, tmp_path
 ):

@@ -75,8 +75,8 @@ def resumed(runs, run_script, training_flags, tmp_path_factory):
     """A run killed twice and then finished, and what the last part said."""
     model_dir = tmp_path_factory.mktemp("resumed") / "run"
     shutil.copytree(runs["broken"], model_dir)
-    done = run_script("train_translation", *training_flags, f"--model_dir={model_dir}")
-    return model_dir, done
+    flags = [*training_flags, f"--model_dir={model_dir}", "--profile=3,4"]
+    return model_dir, run_script("train_translation", *flags)
 
 
 def test_the_killed_run_was_killed_where_the_test_needs_it(runs):
@@ -127,6 +127,33 @@ def test_a_resumed_run_keeps_the_best_model_of_an_unbroken_one(resumed, model_di
         strict=True,
     ):
         np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_profile_writes_a_trace_of_the_steps(resumed, model_dir):
+    directory, _ = resumed
+    [trace] = directory.glob("logs/train/plugins/profile/*/*.xplane.pb")
+    # Names of operations, as the host's tracer records them.
+    content = trace.read_bytes()
+    assert all(name in content for name in (b"MatMul", b"Softmax", b"train"))
+    assert not (model_dir / "logs" / "train" / "plugins").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("--profile=4,3", "Expected FIRST_STEP,LAST_STEP with 1 <= FIRST_STEP <= "),
+        ("--profile=0,3", "Expected FIRST_STEP,LAST_STEP with 1 <= FIRST_STEP <= "),
+        ("--profile=all", "LAST_STEP. Received: --profile=all"),
+        ("--profile=1,2 --notensorboard", "Expected --tensorboard, whose logs"),
+    ],
+)
+def test_a_bad_profile_is_told(given, message, run_script, training_flags, tmp_path):
+    flags = [*training_flags, f"--model_dir={tmp_path}/run", *given.split()]
+    done = run_script("train_translation", *flags)
+    assert done.returncode == 1
+    assert "error: --profile: " in done.stderr
+    assert message in done.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_finished_run_is_left_as_it_is(run_script, training_flags, model_dir):
