@@ -13,7 +13,7 @@ work on the machine hardly changes, the least of several rounds; memory is the g
 the process at its peak in the first two steps, tracing included. The exponents are the
 slopes of the logarithms over the upper half of the sizes: at small sizes, what does not
 depend on them hides the growth. The share is that of the time at the largest size which
-is in proportion to the size, or to its square where the mathematics says so.
+is in proportion to the size.
 """
 
 import concurrent.futures
@@ -84,31 +84,35 @@ def row(result: Result) -> str:
 
 
 def summary(result: Result) -> dict[str, float | None]:
-    """Exponents and share of a sweep; None where too few sizes were measured."""
-    sizes, seconds = result.sizes, result.seconds
+    """Exponents and share of a sweep; None where too few sizes were measured.
+
+    The share is None, too, where the cost is no line in the size.
+    """
+    sizes, seconds, linear = result.sizes, result.seconds, result.sweep.order == 1
     return {
         "time_exponent": exponent(sizes, seconds),
         "memory_exponent": exponent(sizes, result.memory_bytes),
-        "growing_share_of_time": growing_share(sizes, seconds, result.sweep.order),
+        "growing_share_of_time": growing_share(sizes, seconds) if linear else None,
     }
 
 
 def describe(result: Result) -> str:
     """A summary in words."""
-    figures = summary(result)
-    share = figures["growing_share_of_time"]
-    if share is None:
-        return "Too few sizes for an exponent."
-    order = result.sweep.order
+    figures, order = summary(result), result.sweep.order
     parts = []
     for name in ("time", "memory"):
-        value = figures[f"{name}_exponent"] or 0.0
+        value = figures[f"{name}_exponent"]
+        if value is None:
+            return "Too few sizes for an exponent."
         verdict = " (more than it should)" * (value > order + TOLERANCE)
         parts.append(f"{name} {value:.2f}{verdict}")
-    power = "the size" if order == 1 else f"the size to the power of {order}"
+    text = f"Exponents, {order} at most by the mathematics: {', '.join(parts)}."
+    share = figures["growing_share_of_time"]
+    if share is None:
+        return text
     return (
-        f"Exponents, {order} at most by the mathematics: {', '.join(parts)}. "
-        f"At {result.sizes[-1]:,}, {share:.0%} of the time is in proportion to {power}."
+        f"{text} At {result.sizes[-1]:,}, {share:.0%} of the time is in proportion to "
+        "the size."
     )
 
 

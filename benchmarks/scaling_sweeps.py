@@ -165,19 +165,18 @@ def exponent(sizes: Sequence[int], values: Sequence[float]) -> float | None:
     return float(np.polyfit(x, y, 1)[0])
 
 
-def growing_share(
-    sizes: Sequence[int], values: Sequence[float], order: int
-) -> float | None:
-    """The share of the last value that is in proportion to size^order.
+def growing_share(sizes: Sequence[int], values: Sequence[float]) -> float | None:
+    """The share of the last value that is in proportion to the size.
 
     By the line that fits the upper half best. None where `exponent` is.
     """
     upper = _upper_half(sizes)
     if len(upper) < 2:
         return None
-    x = np.array(sizes, dtype="float64")[upper] ** order
-    slope, constant = np.polyfit(x, np.array(values)[upper], 1)
-    return float(slope * x[-1] / (slope * x[-1] + constant))
+    slope, constant = np.polyfit(np.array(sizes)[upper], np.array(values)[upper], 1)
+    # Noise may put the line below zero at size 0.
+    constant = max(constant, 0.0)
+    return float(slope * sizes[-1] / (slope * sizes[-1] + constant))
 
 
 def _upper_half(sizes: Sequence[int]) -> list[int]:

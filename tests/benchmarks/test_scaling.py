@@ -48,9 +48,9 @@ def test_growth_of_one_is_linear():
 
 def test_the_share_is_what_the_size_adds_to_the_constant():
     sizes = [1, 10, 20, 30]
-    assert growing_share(sizes, [70.0 + x for x in sizes], 1) == pytest.approx(0.3)
-    squares = [100.0 + x**2 for x in sizes]
-    assert growing_share(sizes, squares, 2) == pytest.approx(0.9)
+    assert growing_share(sizes, [70.0 + x for x in sizes]) == pytest.approx(0.3)
+    assert growing_share(sizes, [x - 0.5 for x in sizes]) == pytest.approx(1.0)
+    assert growing_share([1, 30], [1.0, 30.0]) is None
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -84,6 +84,10 @@ def test_what_grows_faster_than_the_mathematics_is_told():
     for power, expected in ((1, False), (2, True)):
         result = run_sweep(SWEEPS["source"], of_power(power), float("inf"))
         assert ("more than it should" in scaling.describe(result)) is expected
+    both = run_sweep(SWEEPS["both"], of_power(2), float("inf"))
+    assert scaling.describe(both).endswith(
+        "by the mathematics: time 2.00, memory 2.00."
+    )
 
 
 def test_the_figures_are_written_and_drawn(tmp_path):
