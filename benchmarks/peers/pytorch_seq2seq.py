@@ -285,7 +285,7 @@ def copy_weights(weights: Mapping[str, np.ndarray], model: Seq2Seq) -> None:
     state["embedding.weight"] = take("target_embedding/embeddings")
     gru("encoder.gru", "encoder/forward_0/gru_cell", "_l0")
     gru("encoder.gru", "encoder/backward_0/gru_cell", "_l0_reverse")
-    linear("bridge", "bridge/dense/kernel", "bridge/dense/bias")
+    linear("bridge", "bridge/dense_0_0/kernel", "bridge/dense_0_0/bias")
     linear("attention.query_layer", "decoder/attention/query_kernel")
     linear("attention.memory_layer", "decoder/attention/memory_kernel")
     state["attention.energy_layer.weight"] = take("decoder/attention/v")[None]

@@ -43,7 +43,10 @@ class Bridge(keras.layers.Layer):
     def build(self, states_shape):
         shapes = self._one_a_layer(states_shape)
         if self.kind == "dense":
-            self.denses = [[self._make_dense(s) for s in layer] for layer in shapes]
+            self.denses = [
+                [self._make_dense(s, f"dense_{i}_{j}") for j, s in enumerate(layer)]
+                for i, layer in enumerate(shapes)
+            ]
         widths = {shape[-1] for layer in shapes for shape in layer}
         if self.kind == "pass" and widths != {self.units}:
             raise ValueError(
@@ -53,9 +56,10 @@ class Bridge(keras.layers.Layer):
             )
         self.built = True
 
-    def _make_dense(self, shape):
+    def _make_dense(self, shape, name):
+        # Named, as Keras would number them by what else the process has made.
         dense = keras.layers.Dense(
-            self.units, activation="tanh", dtype=self.dtype_policy
+            self.units, activation="tanh", dtype=self.dtype_policy, name=name
         )
         dense.build(shape)
         return dense
