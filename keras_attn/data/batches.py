@@ -1,94 +1,79 @@
-"""The steps from ids to padded batches, as functions on `tf.data`."""
+"""The batches of an epoch, as arrays and as a dataset of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import tensorflow as tf
 
+from keras_attn.data.sequences import Sequences
 from keras_attn.text.base import Tokenizer
 
 # Batches cut from one length-sorted pool, the more the less padding. The pairs of a
 # pool are drawn at random, so batches stay as mixed as one pool is.
 POOL_BATCHES = 100
 
-Batch = tuple[dict[str, tf.Tensor], tf.Tensor]
+Batch = tuple[dict[str, np.ndarray], np.ndarray]
+Features = Callable[[Sequences, Sequences, np.ndarray], Batch]
 
 
 def shuffled_batches(
-    source: tf.RaggedTensor, target: tf.RaggedTensor, batch_size: int, seed: tf.Tensor
-) -> tf.data.Dataset:
-    """Cuts pairs into batches of like lengths, in an order that the seed gives.
+    source: Sequences, target: Sequences, batch_size: int, draw: np.random.Generator
+) -> list[np.ndarray]:
+    """Cuts pairs into batches of like lengths, in random order.
 
     Args:
-        source: Ids [N, None].
-        target: Ids [N, None].
-        batch_size: Pairs in a batch; one batch may be smaller.
-        seed: int64 [2].
+        source: The sources.
+        target: The targets, as many.
+        batch_size: Number of pairs in a batch; one batch may be smaller.
+        draw: Gives the order.
 
     Returns:
-        A dataset of ids [B, None] of the source and of the target.
+        The rows of each batch.
     """
-    seeds = tf.random.experimental.stateless_split(seed, 2)
-    rows = source.nrows()
-    order = tf.random.experimental.stateless_shuffle(tf.range(rows), seeds[0])
-    sources = tf.gather(source.row_lengths(), order)
-    targets = tf.gather(target.row_lengths(), order)
+    order = draw.permutation(len(source))
+    source_lengths, target_lengths = source.lengths[order], target.lengths[order]
     # Within each pool by target, where a position costs most, and then by source, up
     # and down in turn: where one target length ends, the sources of the next are as
     # long.
-    pools = tf.range(rows) // (batch_size * POOL_BATCHES)
-    widest, longest = tf.reduce_max(targets) + 1, tf.reduce_max(sources)
-    then = tf.where(targets % 2 == 1, longest - sources, sources)
-    place = (pools * widest + targets) * (longest + 1) + then
-    order = tf.gather(order, tf.argsort(place, stable=True))
-    starts = tf.random.experimental.stateless_shuffle(
-        tf.range(0, rows, batch_size), seeds[1]
-    )
-
-    def batch(start: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        chosen = order[start : start + batch_size]
-        return tf.gather(source, chosen), tf.gather(target, chosen)
-
-    return tf.data.Dataset.from_tensor_slices(starts).map(batch)
+    pools = np.arange(len(order)) // (batch_size * POOL_BATCHES)
+    then = np.where(target_lengths % 2 == 1, -source_lengths, source_lengths)
+    order = order[np.lexsort((then, target_lengths, pools))]
+    batches = np.split(order, range(batch_size, len(order), batch_size))
+    return [batches[i] for i in draw.permutation(len(batches))]
 
 
 def features_of(
     bucket_width: int, max_source_length: int, max_target_length: int
-) -> Callable[[tf.RaggedTensor, tf.RaggedTensor], Batch]:
-    """Returns a function of ids [B, None] twice to what `model.fit` takes."""
+) -> Features:
+    """Returns a function of some rows of pairs to what `model.fit` takes."""
 
-    def ended(ids: tf.RaggedTensor, limit: int) -> tf.Tensor:
-        """Pads ids to [B, T] with `</s>` behind rows that the limit did not cut."""
-        lengths = ids.row_lengths()
-        longest = tf.minimum(tf.reduce_max(lengths) + 1, limit)
-        width = -(-longest // bucket_width) * bucket_width
-        ends = tf.one_hot(
-            tf.where(lengths < limit, lengths, -1),
-            tf.cast(width, tf.int32),
-            on_value=Tokenizer.EOS_ID,
-            off_value=0,
-        )
-        padded = ids.to_tensor(shape=tf.stack([ids.nrows(), width])) + ends
-        return tf.ensure_shape(padded, [None, None])
-
-    def features(source: tf.RaggedTensor, target: tf.RaggedTensor) -> Batch:
-        labels = ended(target, max_target_length)
-        first = tf.fill([tf.shape(labels)[0], 1], Tokenizer.BOS_ID)
-        shifted = tf.concat([first, labels[:, :-1]], axis=1)
+    def features(source: Sequences, target: Sequences, rows: np.ndarray) -> Batch:
+        labels = target.ended(rows, max_target_length, bucket_width)
+        shifted = np.full_like(labels, Tokenizer.BOS_ID)
+        shifted[:, 1:] = labels[:, :-1]
         # An input stands where there is a label to predict from it.
-        target_ids = tf.where(labels == Tokenizer.PAD_ID, Tokenizer.PAD_ID, shifted)
-        source_ids = ended(source, max_source_length)
+        target_ids = np.where(labels == Tokenizer.PAD_ID, Tokenizer.PAD_ID, shifted)
+        source_ids = source.ended(rows, max_source_length, bucket_width)
         return {"source_ids": source_ids, "target_ids": target_ids}, labels
 
     return features
 
 
-def finish(dataset: tf.data.Dataset, batches: int) -> tf.data.Dataset:
-    """Declares the number of batches, and sets what every dataset here needs."""
+def as_dataset(batches: Callable[[], Iterator[Batch]], number: int) -> tf.data.Dataset:
+    """Makes a dataset of `number` batches, with what every dataset here needs.
+
+    Args:
+        batches: Called for each iteration over the dataset, when it starts.
+        number: How many it gives.
+    """
+    ids = tf.TensorSpec([None, None], tf.int32)
+    signature = {"source_ids": ids, "target_ids": ids}, ids
+    dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
     options = tf.data.Options()
     options.deterministic = True
     # By files, which is tried first, all workers but one would get nothing.
     options.experimental_distribute.auto_shard_policy = (
         tf.data.experimental.AutoShardPolicy.DATA
     )
-    dataset = dataset.apply(tf.data.experimental.assert_cardinality(batches))
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(number))
     return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)

@@ -5,8 +5,6 @@ import os
 from collections.abc import Iterator
 from typing import NoReturn, Self
 
-import tensorflow as tf
-
 from keras_attn.data.lines import MAX_LINE_BYTES, CorpusError, Lines, read_lines
 
 __all__ = ["CorpusError", "ParallelCorpus", "read_lines"]
@@ -147,74 +145,26 @@ class ParallelCorpus:
         """
         return self._read((0, 0))
 
-    def pairs_from(self, start: int) -> Iterator[tuple[str, str]]:
-        """Iterates over the pairs from one of them on, round and round without an end.
+    def endless_pairs(self, start: int = 0) -> Iterator[tuple[str, str]]:
+        """Iterates over the pairs round and round.
+
+        The place where to start is found by counting line feeds from the start of the
+        last call on, or from the start of the files if that was farther on: about 1 GB
+        a second, or 0.2 GB where gzip has to be unpacked.
 
         Args:
-            start: How many pairs to skip, as `locate` does.
+            start: How many pairs to skip. It may be more than the corpus has.
+
+        Yields:
+            The pairs (source, target), without an end.
 
         Raises:
             CorpusError: What a lazy corpus finds out only now.
         """
-        self.locate(start)
-        offsets = self._known[1]
+        offsets = self._find(start)
         while True:
             yield from self._read(offsets)
             offsets = (0, 0)
-
-    def locate(self, number: int) -> int:
-        """Finds a pair that is counted round and round.
-
-        Line feeds are counted from the pair last located on, or from the start where
-        that one stands behind: 1 GB a second, or 0.2 GB where gzip has to be unpacked.
-
-        Args:
-            number: How many pairs stand before it. It may be more than there are.
-
-        Returns:
-            How many pairs of the corpus stand before it.
-
-        Raises:
-            CorpusError: What a lazy corpus finds out only now.
-        """
-        if self.size is not None:
-            number %= self.size
-        known, offsets = self._known if self._known[0] <= number else (0, (0, 0))
-        sources, source_offset = self._source.skip(number - known, offsets[0])
-        targets, target_offset = self._target.skip(number - known, offsets[1])
-        if sources != targets:
-            self._fail()
-        if known + sources < number:
-            self.size = known + sources
-            return self.locate(number)
-        self._known = number, (source_offset, target_offset)
-        return number
-
-    def chunks(self, size: int, skipped: tf.Tensor | int = 0) -> tf.data.Dataset:
-        """Returns the pairs of `pairs_from`, unchecked, as a dataset that runs in C++.
-
-        Args:
-            size: Pairs in a chunk; at the end of the files there may be fewer.
-            skipped: How many pairs to skip, at most as many as there are.
-
-        Returns:
-            A dataset of (source, target), string tensors [N].
-        """
-
-        def once(skipped: tf.Tensor | int) -> tf.data.Dataset:
-            sides = (self._source, self._target)
-            lines = [side.dataset(skipped).batch(size) for side in sides]
-            return tf.data.Dataset.zip(tuple(lines))
-
-        def texts(sources: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            # Of files that differ in length, what has a counterpart.
-            number = tf.minimum(tf.size(sources), tf.size(targets))
-            return (
-                self._source.texts(sources[:number]),
-                self._target.texts(targets[:number]),
-            )
-
-        return once(skipped).concatenate(once(0).repeat()).map(texts)
 
     def _read(self, offsets: tuple[int, int]) -> Iterator[tuple[str, str]]:
         """Iterates over the pairs from a byte of the source and one of the target."""
@@ -227,6 +177,21 @@ class ParallelCorpus:
             yield source, target
         if none and offsets == (0, 0):
             self._fail()
+
+    def _find(self, pair: int) -> tuple[int, int]:
+        """The bytes of the two files at which a pair starts, going round."""
+        if self.size is not None:
+            pair %= self.size
+        known, offsets = self._known if self._known[0] <= pair else (0, (0, 0))
+        sources, source_offset = self._source.skip(pair - known, offsets[0])
+        targets, target_offset = self._target.skip(pair - known, offsets[1])
+        if sources != targets:
+            self._fail()
+        if known + sources < pair:
+            self.size = known + sources
+            return self._find(pair)
+        self._known = pair, (source_offset, target_offset)
+        return self._known[1]
 
     def _check(self) -> tuple[int, int]:
         """Reads everything once; returns the numbers of pairs and of empty pairs."""

@@ -1,4 +1,4 @@
-"""Lines of text files, checked in Python and streamed in C++, the same in both."""
+"""Lines of text files, checked as they are read."""
 
 import contextlib
 import dataclasses
@@ -9,8 +9,6 @@ import sys
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
-
-import tensorflow as tf
 
 MAX_LINE_BYTES = 1_000_000
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -28,9 +26,9 @@ class CorpusError(ValueError):
 class Lines:
     """The lines of a UTF-8 file, or one tab-separated column of them.
 
-    Lines end with a line feed. Carriage returns are left out wherever they stand, as
-    `tf.data.TextLineDataset` does, and so is a byte order mark at the start of the
-    file. A path that ends with `.gz` is read as gzip.
+    Lines end with a line feed. Carriage returns are left out wherever they stand, and
+    so is a byte order mark at the start of the file. A path that ends with `.gz` is
+    read as gzip.
 
     Args:
         path: The file.
@@ -139,28 +137,6 @@ class Lines:
             yield from itertools.islice(self.read(start), run)
             end = self.skip(run, start)[1]
 
-    def dataset(self, skipped: tf.Tensor | int = 0) -> tf.data.Dataset:
-        """Returns the lines behind the first `skipped` as a dataset that runs in C++.
-
-        These are whole lines, unchecked; `texts` makes of them what `read` gives. What
-        is skipped is read all the same, at about 2 million lines a second.
-        """
-        lines = tf.data.TextLineDataset(
-            self.path, compression_type="GZIP" if self._packed else None
-        )
-        if self._has_byte_order_mark():
-            size = len(_BYTE_ORDER_MARK)
-            first = lines.take(1).map(lambda line: tf.strings.substr(line, size, -1))
-            lines = first.concatenate(lines.skip(1))
-        return lines.skip(skipped)
-
-    def texts(self, lines: tf.Tensor) -> tf.Tensor:
-        """Returns the lines [N], or their column, "" where there is none."""
-        if self.column is None:
-            return lines
-        cells = tf.strings.split(lines, "\t")[:, self.column : self.column + 1]
-        return cells.to_tensor("", shape=[None, 1])[:, 0]
-
     def _raw_lines(self, offset: int) -> Iterator[bytes]:
         """Iterates over the lines as bytes, at most one of them in memory."""
         # Room for a byte order mark and CR LF.
@@ -203,10 +179,6 @@ class Lines:
 
     def _open(self):
         return gzip.open(self.path) if self._packed else open(self.path, "rb")
-
-    def _has_byte_order_mark(self) -> bool:
-        with self._opened(0) as file:
-            return file.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK
 
     @property
     def _packed(self) -> bool:

@@ -1,79 +1,70 @@
 """Where the pairs of an epoch come from: memory, or a corpus as it is read."""
 
 import abc
+import contextlib
 import itertools
-from collections.abc import Iterator
+import random
+from collections.abc import Iterable, Iterator
 
+import numpy as np
 import tensorflow as tf
 
-from keras_attn.data.batches import shuffled_batches
-from keras_attn.data.corpus import ParallelCorpus
-from keras_attn.data.encoding import CHUNK, Encode
+from keras_attn.data.batches import POOL_BATCHES, shuffled_batches
+from keras_attn.data.corpus import CorpusError, ParallelCorpus
+from keras_attn.data.encoding import Encode, Encoded, Pair, encoded_chunks
+from keras_attn.data.sequences import Sequences
+
+# Encoded pairs, and the rows of every batch to make from them.
+Pool = tuple[Sequences, Sequences, list[np.ndarray]]
 
 
 class PairSource(abc.ABC):
-    """Gives the batches of every epoch.
+    """Gives the pairs of every epoch."""
 
-    Nothing in their datasets runs in Python: a program that ends within an epoch would
-    wait for a thread that waits for Python.
-    """
+    # The share of the pairs read that was dropped, in the epoch under way; None where
+    # it is known beforehand.
+    left_out: float | None = None
 
     @abc.abstractmethod
-    def batches(self, epoch: tf.Tensor, start: tf.Tensor) -> tf.data.Dataset:
-        """Returns a dataset of ids [B, None] of source and target.
+    def pools(self, epoch: int) -> Iterator[Pool]:
+        """Gives the pairs of an epoch, and their batches."""
 
-        Args:
-            epoch: The 0-based epoch, int64.
-            start: What `begin` returned for it, int64.
-        """
-
-    def begin(self, epoch: int) -> int:
-        """Gets ready for an epoch; returns where in the corpus it starts."""
-        return 0
-
-    def check(self, steps: int) -> None:
-        """Checks the lines of the first `steps` batches of the epoch begun."""
-
-    def left_out(self, epoch: int) -> float | None:
-        """The share of the pairs read in an epoch that was dropped, if not known."""
-        return None
+    def reading(self) -> contextlib.AbstractContextManager[None]:
+        """Raises an error of the files as it was, and not as TensorFlow wraps it."""
+        return contextlib.nullcontext()
 
 
 class PairsInMemory(PairSource):
     """Pairs of which an epoch is all, in random order.
 
     Args:
-        source: Ids of the sources [N, None].
-        target: Ids of the targets [N, None].
+        source: The sources.
+        target: The targets, as many.
         batch_size: Number of pairs in a batch.
         seed: Seed of the order.
     """
 
     def __init__(
-        self,
-        source: tf.RaggedTensor,
-        target: tf.RaggedTensor,
-        batch_size: int,
-        seed: int,
+        self, source: Sequences, target: Sequences, batch_size: int, seed: int
     ) -> None:
         self._source = source
         self._target = target
         self._batch_size = batch_size
         self._seed = seed
 
-    def batches(self, epoch: tf.Tensor, start: tf.Tensor) -> tf.data.Dataset:
-        return shuffled_batches(
-            self._source, self._target, self._batch_size, tf.stack([self._seed, epoch])
-        )
+    def pools(self, epoch: int) -> Iterator[Pool]:
+        draw = np.random.default_rng([self._seed, epoch])
+        batches = shuffled_batches(self._source, self._target, self._batch_size, draw)
+        yield self._source, self._target, batches
 
 
 class PairStream(PairSource):
-    """A corpus read round and round, in epochs of `steps` full batches.
+    """A corpus read round and round, and cut into epochs of `steps` full batches.
 
-    Epoch n starts `n * steps * batch_size` pairs behind the start of the corpus and
-    takes that many pairs. Where some are left out it reads on, into the share of the
-    next epoch, which has them again: so an epoch depends on nothing read before. It is
-    shuffled in blocks.
+    Epoch n starts `n * steps * batch_size` pairs behind the start of the corpus, and
+    reads that many pairs. Where some are left out it reads on, as far as it needs, into
+    the share of the next epoch, which has them again. So an epoch depends on nothing
+    that was read before.
 
     Args:
         corpus: The pairs.
@@ -81,8 +72,7 @@ class PairStream(PairSource):
         batch_size: Number of pairs in a batch.
         steps: Number of batches in an epoch.
         seed: Seed of the order.
-        shuffle_buffer: Number of pairs in a block, less what makes no full batch, but
-            one batch at least.
+        shuffle_buffer: Number of pairs among which the next is drawn.
     """
 
     def __init__(
@@ -97,72 +87,64 @@ class PairStream(PairSource):
         self._corpus = corpus
         self._encode = encode
         self._batch_size = batch_size
-        self._steps = steps
+        self._pairs = batch_size * steps
         self._seed = seed
-        self._block_size = max(1, shuffle_buffer // batch_size) * batch_size
-        self._unchecked: Iterator[tuple[str, str]] = iter(())
-        self._checked = 0
-        # Pairs kept and dropped, by epoch. Unlike a variable it is the same under every
-        # distribution strategy.
-        self._counts = tf.lookup.experimental.MutableHashTable(
-            tf.int64, tf.int64, tf.zeros([2], tf.int64)
-        )
+        self._shuffle_buffer = shuffle_buffer
+        self._error: CorpusError | None = None
 
-    def begin(self, epoch: int) -> int:
-        start = epoch * self._steps * self._batch_size
-        self._unchecked, self._checked = self._corpus.pairs_from(start), 0
-        return self._corpus.locate(start)
+    def pools(self, epoch: int) -> Iterator[Pool]:
+        all_kept = all_dropped = 0
+        draw = np.random.default_rng([self._seed, epoch])
+        pool_size = self._batch_size * POOL_BATCHES
+        missing = self._pairs
+        held_source = held_target = Sequences.none()
+        for source, target, dropped in self._chunks(epoch):
+            all_kept += len(source)
+            all_dropped += int(dropped.sum())
+            self.left_out = all_dropped / (all_kept + all_dropped)
+            source = Sequences.joined([held_source, source])
+            target = Sequences.joined([held_target, target])
+            rows = len(source)
+            full = missing if rows >= missing else rows - rows % pool_size
+            source, held_source = source.split(full)
+            target, held_target = target.split(full)
+            if full:
+                batches = shuffled_batches(source, target, self._batch_size, draw)
+                yield source, target, batches
+            missing -= full
+            if not missing:
+                return
 
-    def check(self, steps: int) -> None:
-        pairs = steps * self._batch_size
-        for _ in itertools.islice(self._unchecked, pairs - self._checked):
-            pass
-        self._checked = pairs
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        try:
+            yield
+        except tf.errors.OpError as error:
+            # It may be another one: what was read ahead need not have been used.
+            if self._error is None or str(self._error) not in error.message:
+                raise
+            raise self._error from error
 
-    def left_out(self, epoch: int) -> float:
-        kept, dropped = self._counts.lookup(tf.constant(epoch, tf.int64)).numpy()
-        return float(dropped / max(1, kept + dropped))
-
-    def batches(self, epoch: tf.Tensor, start: tf.Tensor) -> tf.data.Dataset:
-        def fill(state, encoded):
-            """Adds a chunk to the pairs held; gives the blocks that are full then."""
-            *held, missing, number, counts = state
-            source, target, dropped = encoded
-            chunk = tf.stack([source.nrows(), tf.reduce_sum(dropped)])
-            counts = tf.where(missing > 0, counts + chunk, counts)
-            self._counts.insert(epoch, counts)
-            source = tf.concat([_ragged(*held[0]), source], axis=0)[:missing]
-            target = tf.concat([_ragged(*held[1]), target], axis=0)[:missing]
-            rows = source.nrows()
-            full = tf.where(rows == missing, rows, rows - rows % self._block_size)
-            rest = _flat(source[full:]), _flat(target[full:])
-            seed = tf.random.experimental.stateless_fold_in([self._seed, epoch], number)
-            block = source[:full], target[:full], seed, missing
-            return (*rest, missing - full, number + 1, counts), block
-
-        none = tf.zeros([0], tf.int32), tf.zeros([0], tf.int64)
-        missing = tf.constant(self._steps * self._batch_size, tf.int64)
-        first = (none, none, missing, tf.zeros([], tf.int64), tf.zeros([2], tf.int64))
-        return (
-            self._corpus.chunks(CHUNK, start)
-            .map(self._encode, tf.data.AUTOTUNE)
-            .scan(first, fill)
-            .take_while(lambda source, target, seed, missing: missing > 0)
-            .filter(lambda source, target, seed, missing: source.nrows() > 0)
-            # One block is made while another is trained on.
-            .prefetch(1)
-            .flat_map(
-                lambda source, target, seed, missing: shuffled_batches(
-                    source, target, self._batch_size, seed
-                )
-            )
-        )
+    def _chunks(self, epoch: int) -> Iterator[Encoded]:
+        """Encodes the pairs of an epoch, and then others in place of the dropped."""
+        draw = random.Random(f"{self._seed} {epoch}")
+        pairs = self._corpus.endless_pairs(epoch * self._pairs)
+        try:
+            for part in (itertools.islice(pairs, self._pairs), pairs):
+                drawn = shuffled(part, self._shuffle_buffer, draw)
+                yield from encoded_chunks(drawn, self._encode)
+        except CorpusError as error:
+            self._error = error
+            raise
 
 
-def _flat(ids: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Takes ids apart, as the state of a scan cannot be ragged."""
-    return ids.flat_values, ids.row_lengths()
-
-
-def _ragged(ids: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    return tf.RaggedTensor.from_row_lengths(ids, lengths, validate=False)
+def shuffled(pairs: Iterable[Pair], size: int, draw: random.Random) -> Iterator[Pair]:
+    """Gives pairs in an order drawn with a buffer of `size` of them."""
+    remaining = iter(pairs)
+    buffer = list(itertools.islice(remaining, size))
+    for pair in remaining:
+        place = int(draw.random() * size)
+        yield buffer[place]
+        buffer[place] = pair
+    draw.shuffle(buffer)
+    yield from buffer
